@@ -1,0 +1,194 @@
+/* options.c - see options.h. */
+#include "common/options.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool name_is(const char *name, const char *text, size_t size)
+{
+    return name && strlen(name) == size && memcmp(name, text, size) == 0;
+}
+
+static const struct option_spec *find(const struct option_spec *specs, const char *text,
+                                      size_t size)
+{
+    for (; specs->name; specs++) {
+        if (specs->type == OPTION_HEADER)
+            continue;
+        if (name_is(specs->name, text, size) || name_is(specs->alias, text, size))
+            return specs;
+    }
+    return NULL;
+}
+
+static void print_help(const struct option_usage *usage, const struct option_spec *specs)
+{
+    printf("usage: %s %s\n\n%s\n", usage->program, usage->synopsis, usage->summary);
+    for (; specs->name; specs++) {
+        char left[96];
+        if (specs->type == OPTION_HEADER) {
+            printf("\n%s:\n", specs->name);
+            continue;
+        }
+        snprintf(left, sizeof(left), "  --%s%s%s", specs->name, specs->metavar ? " " : "",
+                 specs->metavar ? specs->metavar : "");
+        printf("%-32s", left);
+        if (strlen(left) >= 32)
+            printf("\n%-32s", "");
+        for (const char *line = specs->help; line;) {
+            const char *end = strchr(line, '\n');
+            printf("%.*s\n", end ? (int)(end - line) : (int)strlen(line), line);
+            line = end ? end + 1 : NULL;
+            if (line)
+                printf("%-32s", "");
+        }
+    }
+    printf("\n  --help                        print this and exit\n");
+}
+
+static void print_list(const struct option_spec *specs)
+{
+    for (; specs->name; specs++) {
+        if (specs->type == OPTION_HEADER)
+            continue;
+        const char *kind = specs->type == OPTION_FLAG ? "flag" : "value";
+        printf("%s %s\n", specs->name, kind);
+        if (specs->alias)
+            printf("%s %s\n", specs->alias, kind);
+    }
+}
+
+static struct status list_add(struct option_list *list, const char *item)
+{
+    const char **items = realloc(list->items, (list->num_items + 1) * sizeof(*items));
+
+    if (!items)
+        return status_error(STATUS_NO_MEMORY, "no memory for the command line");
+    list->items = items;
+    list->items[list->num_items++] = item;
+    return status_ok();
+}
+
+static struct status set_number(const struct option_spec *spec, const char *text)
+{
+    bool bounded = spec->min < spec->max;
+    bool ok;
+    char *end;
+    double number;
+
+    errno = 0;
+    if (spec->type == OPTION_INT) {
+        long long integer = strtoll(text, &end, 10);
+        number = (double)integer;
+        ok = end != text && *end == '\0' && errno == 0;
+        if (ok && !(bounded && (number < spec->min || number > spec->max)))
+            *(int64_t *)spec->value = integer;
+    } else {
+        number = strtod(text, &end);
+        ok = end != text && *end == '\0' && !isnan(number);
+        if (ok && !(bounded && (number < spec->min || number > spec->max)))
+            *(double *)spec->value = number;
+    }
+    if (!ok)
+        return status_error(STATUS_INVALID, "--%s takes %s, not '%s'", spec->name,
+                            spec->type == OPTION_INT ? "a whole number" : "a number", text);
+    if (bounded && (number < spec->min || number > spec->max))
+        return status_error(STATUS_INVALID, "--%s %s is not within %.10g and %.10g", spec->name,
+                            text, spec->min, spec->max);
+    return status_ok();
+}
+
+static struct status set_choice(const struct option_spec *spec, const char *text)
+{
+    char all[96] = "";
+    size_t size = 0;
+
+    for (int i = 0; spec->choices[i]; i++) {
+        if (strcmp(spec->choices[i], text) == 0) {
+            *(int *)spec->value = i;
+            return status_ok();
+        }
+        if (size < sizeof(all) - 1)
+            size += (size_t)snprintf(all + size, sizeof(all) - size, "%s%s", i ? ", " : "",
+                                     spec->choices[i]);
+    }
+    return status_error(STATUS_INVALID, "--%s takes one of %s, not '%.20s'", spec->name, all, text);
+}
+
+static struct status set_value(const struct option_spec *spec, const char *text)
+{
+    switch (spec->type) {
+    case OPTION_STRING:
+        *(const char **)spec->value = text;
+        return status_ok();
+    case OPTION_INT:
+    case OPTION_DOUBLE:
+        return set_number(spec, text);
+    case OPTION_CHOICE:
+        return set_choice(spec, text);
+    case OPTION_LIST:
+        return list_add(spec->value, text);
+    case OPTION_FLAG:
+    case OPTION_HEADER:
+        break;
+    }
+    return status_ok();
+}
+
+struct status options_parse(int argc, char **argv, const struct option_usage *usage,
+                            const struct option_spec *specs, struct option_list *rest,
+                            bool *out_done)
+{
+    bool only_rest = false;
+    struct status status = status_ok();
+
+    for (int i = 1; i < argc && !status.code; i++) {
+        const char *arg = argv[i];
+        if (only_rest || arg[0] != '-' || arg[1] == '\0') {
+            if (!rest)
+                return status_error(STATUS_INVALID, "unexpected argument '%s' (try --help)", arg);
+            status = list_add(rest, arg);
+            continue;
+        }
+        if (strcmp(arg, "--") == 0) {
+            only_rest = true;
+            continue;
+        }
+        if (strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0) {
+            print_help(usage, specs);
+            *out_done = true;
+            return status_ok();
+        }
+        if (strcmp(arg, "--list-options") == 0) {
+            print_list(specs);
+            *out_done = true;
+            return status_ok();
+        }
+        const char *name = arg[1] == '-' ? arg + 2 : arg + 1;
+        const char *equals = strchr(name, '=');
+        size_t size = equals ? (size_t)(equals - name) : strlen(name);
+        const struct option_spec *spec = arg[1] == '-' ? find(specs, name, size) : NULL;
+        if (!spec)
+            return status_error(STATUS_INVALID, "unknown option '%s' (try --help)", arg);
+        if (spec->type == OPTION_FLAG) {
+            if (equals)
+                return status_error(STATUS_INVALID, "--%s takes no value", spec->name);
+            *(bool *)spec->value = true;
+            continue;
+        }
+        if (!equals && ++i == argc)
+            return status_error(STATUS_INVALID, "--%s needs a value (%s)", spec->name,
+                                spec->metavar ? spec->metavar : "value");
+        status = set_value(spec, equals ? equals + 1 : argv[i]);
+    }
+    return status;
+}
+
+void option_list_deinit(struct option_list *list)
+{
+    free(list->items);
+    *list = (struct option_list){0};
+}

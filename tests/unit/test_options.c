@@ -1,0 +1,103 @@
+/* test_options.c - parsing of command lines. */
+#include "common/options.h"
+
+#include <string.h>
+
+#include "tests/unit/check_main.h"
+
+static const char *const colours[] = {"red", "green", NULL};
+static const struct option_usage usage = {"prog", "[options]", "A program."};
+
+struct values {
+    bool flag;
+    const char *dir;
+    int64_t count;
+    double ratio;
+    int colour;
+    struct option_list stops;
+};
+
+static struct status parse(struct values *v, struct option_list *rest, int argc, const char **argv)
+{
+    const struct option_spec specs[] = {
+        {.name = "Options", .type = OPTION_HEADER},
+        {.name = "flag", .type = OPTION_FLAG, .value = &v->flag, .help = "a flag"},
+        {.name = "dir",
+         .alias = "directory",
+         .type = OPTION_STRING,
+         .value = &v->dir,
+         .metavar = "DIR",
+         .help = "a dir"},
+        {.name = "count",
+         .type = OPTION_INT,
+         .value = &v->count,
+         .metavar = "N",
+         .help = "a count",
+         .min = 1,
+         .max = 9},
+        {.name = "ratio",
+         .type = OPTION_DOUBLE,
+         .value = &v->ratio,
+         .metavar = "X",
+         .help = "a ratio"},
+        {.name = "colour",
+         .type = OPTION_CHOICE,
+         .value = &v->colour,
+         .metavar = "C",
+         .help = "a colour",
+         .choices = colours},
+        {.name = "stop",
+         .type = OPTION_LIST,
+         .value = &v->stops,
+         .metavar = "STR",
+         .help = "strings"},
+        {0},
+    };
+    bool done = false;
+
+    return options_parse(argc, (char **)(size_t)argv, &usage, specs, rest, &done);
+}
+
+START_TEST(both_spellings_and_the_rest)
+{
+    const char *argv[] = {"prog", "text",        "--flag",   "--directory=/x", "--count",
+                          "7",    "--ratio=0.5", "--colour", "green",          "--stop",
+                          "a",    "--stop=b",    "--",       "--flag"};
+    struct values v = {0};
+    struct option_list rest = {0};
+
+    struct status status = parse(&v, &rest, (int)(sizeof(argv) / sizeof(argv[0])), argv);
+    ck_assert_msg(!status.code, "%s", status.msg);
+    ck_assert(v.flag);
+    ck_assert_str_eq(v.dir, "/x");
+    ck_assert_int_eq((int)v.count, 7);
+    ck_assert_double_eq(v.ratio, 0.5);
+    ck_assert_int_eq(v.colour, 1);
+    ck_assert_int_eq((int)v.stops.num_items, 2);
+    ck_assert_int_eq((int)rest.num_items, 2);
+    ck_assert_str_eq(rest.items[1], "--flag");
+    option_list_deinit(&rest);
+    option_list_deinit(&v.stops);
+}
+END_TEST
+
+START_TEST(errors_name_the_option)
+{
+    static const char *const bad[][3] = {
+        {"--what", NULL, "unknown option"},      {"--count", NULL, "needs a value"},
+        {"--count", "10", "not within 1 and 9"}, {"--count", "x", "whole number"},
+        {"--colour", "blue", "red, green"},      {"--flag=1", NULL, "takes no value"},
+        {"text", NULL, "unexpected argument"},   {"-flag", NULL, "unknown option"},
+    };
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        const char *argv[] = {"prog", bad[i][0], bad[i][1]};
+        struct values v = {0};
+        struct status status = parse(&v, NULL, bad[i][1] ? 3 : 2, argv);
+        ck_assert_int_eq(status.code, STATUS_INVALID);
+        ck_assert_msg(strstr(status.msg, bad[i][2]) != NULL, "%s", status.msg);
+    }
+}
+END_TEST
+
+CHECK_MAIN("options", both_spellings_and_the_rest, errors_name_the_option)
