@@ -1,0 +1,90 @@
+/*
+ * link.h - sockets between the processes, over CZMQ. No other file knows ZeroMQ.
+ *
+ * A link is one endpoint with its own bounded send queue. Nothing ever blocks in a send: what
+ * ZeroMQ does not take at once waits in the link and goes out in link_flush(). A poller waits for
+ * several links. Frames are whole messages: one frame, or identity + frame on a ROUTER.
+ */
+#ifndef PROTO_LINK_H
+#define PROTO_LINK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/status.h"
+#include "proto/messages.h"
+
+enum link_kind {
+    LINK_PUSH,
+    LINK_PULL,
+    LINK_ROUTER, /* mandatory routing, handover */
+    LINK_DEALER, /* with an identity */
+    LINK_REP, /* control endpoints: a ROUTER that answers REQ and DEALER peers alike, never stuck in
+                 a state */
+    LINK_REQ,
+};
+
+struct link; /* opaque */
+
+struct link_args {
+    enum link_kind kind;
+    const char *endpoint;             /* "ipc:///path", "tcp://127.0.0.1:5555" */
+    bool bind;                        /* else connect */
+    const struct client_id *identity; /* LINK_DEALER */
+    size_t max_queue_bytes;           /* of the own send queue; 0: 64 MiB */
+    const char *curve_server_key; /* path of the key files for tcp beyond loopback; NULL: none */
+    const char *curve_client_keys;
+};
+
+/* tcp:// beyond loopback without CURVE keys is STATUS_INVALID, said in words. A stale ipc file is
+ * replaced. */
+MUST_CHECK struct status link_open(const struct link_args *args, struct link **out);
+/* Closes with at most linger_ms for what is still queued. NULL is allowed. */
+void link_close(struct link **link, int linger_ms);
+
+/* The endpoint as bound (with the port that "tcp://127.0.0.1:*" was given). */
+const char *link_endpoint(const struct link *link);
+
+/* Copies the frame and queues it. STATUS_NO_SPACE when the queue is full: the frame is not taken.
+ */
+MUST_CHECK struct status link_send(struct link *link, const void *data, size_t size);
+
+/*
+ * ROUTER and REP: to one peer. STATUS_GONE: that peer is not connected (any more). STATUS_NO_SPACE:
+ * it is connected but does not read (its pipe is full): nothing is queued here, the caller decides.
+ */
+MUST_CHECK struct status link_send_to(struct link *link, const struct bytes *peer, const void *data,
+                                      size_t size);
+
+/* Tries to pass on what waits; called when the poller says so and once per loop. True when the
+ * queue is empty. */
+bool link_flush(struct link *link);
+bool link_has_queued(const struct link *link);
+
+/*
+ * The next frame that has already arrived, or NULL data when there is none. The frame is borrowed
+ * until the next call on this link. Peer is set on ROUTER and REP.
+ */
+struct link_frame {
+    struct bytes peer;
+    struct bytes data;
+};
+bool link_receive(struct link *link, struct link_frame *out);
+
+/* Wait for any of up to 8 links to become readable (or writable, if they have something queued). */
+struct link_poller;
+MUST_CHECK struct status link_poller_open(struct link **links, size_t num_links,
+                                          struct link_poller **out);
+void link_poller_close(struct link_poller **poller);
+/* timeout_ms -1: without end. Returns early on a signal. */
+void link_poller_wait(struct link_poller *poller, int timeout_ms);
+
+/*
+ * SIGINT and SIGTERM set a flag and wake pollers; CZMQ's own handler is off. Call once at start. A
+ * second signal within the process's shutdown ends it at once with exit code 130.
+ */
+void link_catch_signals(void);
+bool link_interrupted(void);
+
+#endif
