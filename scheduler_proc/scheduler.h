@@ -67,8 +67,7 @@ int32_t scheduler_flush_cache(struct scheduler *scheduler);
 /* The next step, or NULL when nothing can be formed now. Valid until it is finished. */
 const struct batch *scheduler_next_batch(struct scheduler *scheduler);
 
-/* The result of the oldest unfinished batch: tokens[r] of each row, or RESULT_NAN (-1). now_ns only
- * passes through to outputs. */
+/* The result of the oldest unfinished batch: tokens[r] of each row, or RESULT_NAN (-1). */
 void scheduler_finish_step(struct scheduler *scheduler, const struct batch *batch,
                            const int32_t *tokens);
 
