@@ -41,6 +41,7 @@ struct device_info {
 
 struct device_ops {
     const char *name; /* "cpu", "cuda" */
+    bool is_host;     /* device memory is host memory: mapped weights may be used in place */
 
     struct status (*open)(const struct device_args *args, struct device **out);
     void (*close)(struct device **device); /* waits for all work; NULL inside is allowed */
@@ -63,6 +64,12 @@ struct device_ops {
     struct status (*copy)(struct stream *stream, void *dst, const void *src, size_t size,
                           enum copy_kind kind);
     struct status (*fill)(struct stream *stream, void *dst, uint8_t byte, size_t size);
+
+    /*
+     * Runs function(arg) in the stream, in its turn. Where the device is the host (else NULL); arg
+     * stays valid until it has run.
+     */
+    struct status (*call)(struct stream *stream, void (*function)(void *arg), void *arg);
 
     struct status (*event_create)(struct device *device, struct event **out);
     void (*event_destroy)(struct event **event);

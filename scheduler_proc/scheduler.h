@@ -58,6 +58,10 @@ void scheduler_submit(struct scheduler *scheduler, const struct request_msg *req
  * error. */
 void scheduler_abort(struct scheduler *scheduler, const struct abort_msg *abort);
 
+/* Ends every request, queued ones too, as an error with that code: the end of a shutdown's grace, a
+ * device fault. */
+void scheduler_end_all(struct scheduler *scheduler, enum error_code code);
+
 /* From now on every new request is rejected as shutting_down. */
 void scheduler_drain(struct scheduler *scheduler);
 
