@@ -1,0 +1,349 @@
+#!/usr/bin/env bash
+# launch.sh - starts tokenizer, scheduler and detokenizer as one server, and keeps watch over them.
+#
+#   tools/launch.sh                                 the embedded demo model on the CPU
+#   tools/launch.sh --model DIR --device cuda       another model, on a GPU
+#   tools/launch.sh --once "Once upon a time"       start, print the completion alone, stop
+#   tools/launch.sh --detach --name NAME            leave it running in the background
+#   tools/launch.sh --stop --name NAME              stop that one
+#
+#   --model DIR      a Hugging Face directory (default: tools/demo_model)
+#   --device D       cpu, cuda or sim            --dtype T    auto, float32 or bfloat16
+#   --name NAME      of the server (default: default)
+#   --run-dir DIR    where servers have their folders (default: $XDG_RUNTIME_DIR/minisgl or /tmp/minisgl-UID)
+#   --timeout S      how long the start may take (default: 600)
+#
+# Every other option goes to the process that knows it: see minisgl-tokenizer, minisgl-scheduler and
+# minisgl-detokenizer --help; with --once also to `minisgl generate`. On a fresh clone it first installs and builds.
+# Exit code: 0 stopped as asked, 1 a process failed (its log line is shown), 2 wrong usage.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+build=${MINISGL_BUILD:-$root/build}
+# In a bundle the programs lie beside this script.
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+
+say() { printf 'launch: %s\n' "$*" >&2; }
+die() { say "$1"; exit "${2:-1}"; }
+usage() { sed -n '2,19s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+
+model=''
+name=default
+mode=serve
+once_text=''
+timeout_s=600
+run_parent=${MINISGL_RUN_DIR:-}
+rest=()
+
+take() { # option, number of arguments left
+    [ "$2" -ge 2 ] || die "$1 needs a value" 2
+}
+
+while [ $# -gt 0 ]; do
+    case $1 in
+    --*=*)
+        set -- "${1%%=*}" "${1#*=}" "${@:2}"
+        continue
+        ;;
+    --help | -h) usage; exit 0 ;;
+    --model | --model-path) take "$1" $#; model=$2; shift ;;
+    --name) take "$1" $#; name=$2; shift ;;
+    --run-dir) take "$1" $#; run_parent=$2; shift ;;
+    --timeout) take "$1" $#; timeout_s=$2; shift ;;
+    --detach) mode=detach ;;
+    --stop) mode=stop ;;
+    --once) take "$1" $#; mode=once; once_text=$2; shift ;;
+    *) rest+=("$1") ;;
+    esac
+    shift
+done
+[[ $name =~ ^[A-Za-z0-9][A-Za-z0-9._-]{0,40}$ ]] || die "--name takes letters, digits, '.', '_' and '-', not '$name'" 2
+[[ $timeout_s =~ ^[0-9]+$ ]] || die "--timeout takes a number of seconds, not '$timeout_s'" 2
+
+if [ -z "$run_parent" ]; then
+    if [ -n "${XDG_RUNTIME_DIR:-}" ]; then
+        run_parent=$XDG_RUNTIME_DIR/minisgl
+    else
+        run_parent=/tmp/minisgl-$(id -u)
+    fi
+fi
+run_dir=$run_parent/$name
+
+# ---- --stop
+
+process_is_launcher() { # pid
+    [ -n "$1" ] && kill -0 "$1" 2>/dev/null && grep -qz 'launch\.sh' "/proc/$1/cmdline" 2>/dev/null
+}
+
+stop_server() {
+    local pid
+    pid=$(cat "$run_dir/launcher.pid" 2>/dev/null || true)
+    process_is_launcher "$pid" || die "no server named '$name' is running"
+    kill -TERM "$pid"
+    for _ in $(seq 300); do
+        process_is_launcher "$pid" || { say "stopped '$name'"; return; }
+        sleep 0.1
+    done
+    die "'$name' (pid $pid) did not stop within 30 s"
+}
+
+if [ $mode = stop ]; then
+    stop_server
+    exit 0
+fi
+
+# ---- the programs
+
+find_program() {
+    local path
+    for path in "$here/bin/$1" "$build"/*_proc/"$1" "$build"/tools/*/"$1"; do
+        if [ -x "$path" ]; then
+            echo "$path"
+            return
+        fi
+    done
+}
+
+if [ ! -x "$here/bin/minisgl-scheduler" ] && { [ -z "$(find_program minisgl-scheduler)" ] || [ -z "$(find_program minisgl)" ]; }; then
+    say "not built yet: running tools/setup.sh (installs packages and builds, some minutes)"
+    "$root/tools/setup.sh" >&2
+fi
+tokenizer=$(find_program minisgl-tokenizer)
+scheduler=$(find_program minisgl-scheduler)
+detokenizer=$(find_program minisgl-detokenizer)
+client=$(find_program minisgl)
+for program in tokenizer scheduler detokenizer client; do
+    [ -n "${!program}" ] || die "minisgl-$program is not in $build: run tools/setup.sh"
+done
+
+if [ -z "$model" ]; then
+    for model in "$here/demo_model" "$root/tools/demo_model"; do
+        [ ! -f "$model/config.json" ] || break
+    done
+fi
+[ -d "$model" ] || die "--model $model: no such directory"
+[ -f "$model/config.json" ] || die "--model $model: has no config.json"
+model=$(cd "$model" && pwd)
+
+# ---- options to the processes that know them
+
+declare -A knows
+learn() { # program variable
+    local option kind
+    while read -r option kind; do
+        knows["$1 $option"]=$kind
+    done < <("${!1}" ${2:+"$2"} --list-options)
+}
+learn tokenizer
+learn scheduler
+learn detokenizer
+[ $mode != once ] || learn client generate
+
+tokenizer_args=() scheduler_args=() detokenizer_args=() client_args=()
+i=0
+while [ $i -lt ${#rest[@]} ]; do
+    arg=${rest[$i]}
+    [[ $arg == --?* ]] || die "unexpected argument '$arg' (try --help)" 2
+    known=''
+    for program in tokenizer scheduler detokenizer client; do
+        kind=${knows["$program ${arg#--}"]:-}
+        [ -n "$kind" ] || continue
+        declare -n args=${program}_args
+        args+=("$arg")
+        if [ "$kind" = value ]; then
+            [ $((i + 1)) -lt ${#rest[@]} ] || die "$arg needs a value" 2
+            args+=("${rest[$((i + 1))]}")
+        fi
+        known=$kind
+    done
+    [ -n "$known" ] || die "unknown option '$arg' (try --help)" 2
+    [ "$known" != value ] || i=$((i + 1))
+    i=$((i + 1))
+done
+
+make_run_dir() {
+    umask 077
+    mkdir -p "$run_parent" "$run_dir"
+    [ -O "$run_dir" ] || die "$run_dir belongs to another user"
+    chmod 0700 "$run_dir"
+}
+
+# ---- --detach: the same script as a daemon, until it says that it is ready
+
+if [ $mode = detach ]; then
+    make_run_dir
+    pipe=$(mktemp -u "$run_dir/ready.XXXXXX")
+    mkfifo -m 0600 "$pipe"
+    # shellcheck disable=SC2094 # both ends of the fifo, on purpose
+    MINISGL_READY_FIFO=$pipe setsid --fork "${BASH_SOURCE[0]}" --model "$model" --name "$name" --run-dir "$run_parent" \
+        --timeout "$timeout_s" "${rest[@]}" </dev/null >/dev/null 2>"$run_dir/launcher.log.$$" &
+    if read -r -t $((timeout_s + 5)) line <"$pipe" && [[ $line == ready* ]]; then
+        rm -f "$pipe"
+        rm -f "$run_dir/launcher.log.$$"
+        printf '%s\n' "${line#ready }"
+        exit 0
+    fi
+    rm -f "$pipe"
+    cat "$run_dir/launcher.log.$$" >&2
+    rm -f "$run_dir/launcher.log.$$"
+    exit 1
+fi
+
+# ---- the run directory and its lock
+
+make_run_dir
+# Socket paths are limited to 107 bytes by the system.
+[ ${#run_dir} -le 80 ] || die "$run_dir is too long for socket paths (80 bytes at most): use --run-dir or a shorter --name" 2
+exec {lock}>"$run_dir/lock"
+if ! flock -n $lock; then
+    die "a server named '$name' is running (pid $(cat "$run_dir/launcher.pid" 2>/dev/null || echo unknown)): stop it with tools/launch.sh --stop --name $name, or give another --name"
+fi
+rm -f "$run_dir"/*.ipc "$run_dir"/*.pid "$run_dir/run.json"
+echo $$ >"$run_dir/launcher.pid"
+run=$((($(date +%s%N) ^ ($$ << 20)) & 0x7fffffffffff | 1))
+
+declare -A pid log ready_fd
+processes=(scheduler tokenizer detokenizer)
+endpoint() { echo "ipc://$run_dir/$1.ipc"; }
+
+# The last line that a process logged, or what it is to say that it logged none.
+last_words() {
+    tail -n 1 "${log[$1]}" 2>/dev/null | grep . || echo "(nothing in ${log[$1]})"
+}
+
+# Asks all that run to stop, front first, and makes sure.
+stop_all() {
+    local process waited=0
+    for process in tokenizer scheduler detokenizer; do
+        [ -z "${pid[$process]:-}" ] || kill -TERM "${pid[$process]}" 2>/dev/null || true
+    done
+    while [ $waited -lt "${1:-150}" ]; do
+        local alive=''
+        for process in "${processes[@]}"; do
+            [ -z "${pid[$process]:-}" ] || ! kill -0 "${pid[$process]}" 2>/dev/null || alive=yes
+        done
+        [ -n "$alive" ] || break
+        sleep 0.02 || true
+        waited=$((waited + 1))
+    done
+    for process in "${processes[@]}"; do
+        [ -z "${pid[$process]:-}" ] || kill -KILL "${pid[$process]}" 2>/dev/null || true
+    done
+    wait 2>/dev/null || true
+    rm -f "$run_dir"/*.ipc "$run_dir"/*.pid "$run_dir/run.json"
+}
+
+start() { # process, program, arguments
+    local process=$1 program=$2
+    shift 2
+    log[$process]=$run_dir/$process.log
+    local fifo=$run_dir/$process.ready
+    rm -f "$fifo"
+    mkfifo -m 0600 "$fifo"
+    # Not the lock: a child that outlives us must not keep the name.
+    setpriv --pdeathsig TERM "$program" "$@" </dev/null >"$fifo" 2>"${log[$process]}" {lock}>&- &
+    pid[$process]=$!
+    echo "${pid[$process]}" >"$run_dir/$process.pid"
+    local fd
+    exec {fd}<"$fifo"
+    ready_fd[$process]=$fd
+    rm -f "$fifo"
+}
+
+# Says which process ended and why, stops the others. Never returns.
+fail() { # process
+    local status=0
+    wait "${pid[$1]}" 2>/dev/null || status=$?
+    local how="exit code $status"
+    [ $status -le 128 ] || how="signal $((status - 128))"
+    say "minisgl-$1 ended ($how): $(last_words "$1")"
+    [ "$mode" != once ] || sed 's/^/  /' "${log[$1]}" | tail -n 5 >&2
+    pid[$1]=''
+    stop_all
+    # A wrong option of a process is wrong usage of this script.
+    [ $status -ne 2 ] || exit 2
+    exit 1
+}
+
+interrupted=''
+trap 'interrupted=yes' INT TERM HUP
+
+start scheduler "$scheduler" --model "$model" --run "$run" --endpoint "$(endpoint scheduler)" \
+    --detokenizer "$(endpoint detokenizer)" --control "$(endpoint scheduler.control)" "${scheduler_args[@]}"
+start detokenizer "$detokenizer" --model "$model" --run "$run" --endpoint "$(endpoint reply)" \
+    --input "$(endpoint detokenizer)" --scheduler "$(endpoint scheduler)" \
+    --control "$(endpoint detokenizer.control)" "${detokenizer_args[@]}"
+start tokenizer "$tokenizer" --model "$model" --run "$run" --endpoint "$(endpoint front)" \
+    --scheduler "$(endpoint scheduler)" --control "$(endpoint tokenizer.control)" "${tokenizer_args[@]}"
+
+# Progress of a slow start belongs on the terminal.
+show=''
+if [ -t 2 ]; then
+    tail -q -n +1 -f --pid=$$ "${log[scheduler]}" >&2 {lock}>&- &
+    show=$!
+fi
+
+deadline=$((SECONDS + timeout_s))
+for process in "${processes[@]}"; do
+    ready=''
+    while [ -z "$ready" ] && [ -z "$interrupted" ]; do
+        if read -r -t 1 -u "${ready_fd[$process]}" line; then
+            [[ $line != *ready* ]] || ready=$line
+            continue
+        elif [ $? -le 128 ]; then
+            fail "$process" # end of file: it is gone
+        fi
+        for other in "${processes[@]}"; do
+            kill -0 "${pid[$other]}" 2>/dev/null || fail "$other"
+        done
+        [ $SECONDS -lt $deadline ] || {
+            say "minisgl-$process was not ready within $timeout_s s: $(last_words "$process")"
+            stop_all
+            exit 1
+        }
+    done
+done
+[ -z "$show" ] || kill "$show" 2>/dev/null || true
+
+if [ -z "$interrupted" ]; then
+    json_model=${model//\\/\\\\}
+    json_model=${json_model//\"/\\\"}
+    cat >"$run_dir/run.json.new" <<EOF
+{"name": "$name", "run": $run, "pid": $$, "model": "$json_model",
+ "endpoints": {"tokenizer": "$(endpoint front)", "detokenizer": "$(endpoint reply)",
+  "tokenizer_control": "$(endpoint tokenizer.control)", "scheduler_control": "$(endpoint scheduler.control)",
+  "detokenizer_control": "$(endpoint detokenizer.control)"}}
+EOF
+    mv "$run_dir/run.json.new" "$run_dir/run.json"
+
+    if [ $mode = once ]; then
+        status=0
+        MINISGL_RUN_DIR=$run_parent "$client" generate "$once_text" --name "$name" "${client_args[@]}" {lock}>&- || status=$?
+        stop_all
+        exit $status
+    fi
+
+    option=''
+    [ "$name" = default ] || option=" --name $name"
+    say_ready="minisgl '$name' is ready (${model##*/}). Try: ${client#"$PWD"/} generate \"Once upon a time\"$option"
+    if [ -n "${MINISGL_READY_FIFO:-}" ]; then
+        echo "ready $say_ready" >"$MINISGL_READY_FIFO"
+    else
+        printf '%s\n' "$say_ready"
+    fi
+fi
+
+# Watch: the first child that ends ends all.
+while [ -z "$interrupted" ]; do
+    ended=''
+    wait -n -p ended "${pid[@]}" || true
+    [ -z "$interrupted" ] || break
+    for process in "${processes[@]}"; do
+        [ "${pid[$process]}" != "$ended" ] || {
+            kill -0 "$ended" 2>/dev/null && continue
+            fail "$process"
+        }
+    done
+done
+trap 'say "stopping at once"; stop_all 1; exit 130' INT TERM
+stop_all 600
+exit 0
