@@ -2,7 +2,7 @@
 # setup.sh - installs what building and testing minisgl needs on Debian 12, then builds it.
 #
 #   tools/setup.sh               packages that are missing (apt, as root or through sudo), then the build
-#   tools/setup.sh --packages    only the packages
+#   tools/setup.sh --packages [MORE ...]   only the packages, and these
 #   tools/setup.sh --check       only looks: says what is missing; exit 0 when nothing is
 #
 # Doing it twice changes nothing. The CUDA toolkit is used when it is there and is never asked for.
@@ -59,6 +59,7 @@ case ${1:-} in
     exit 0
     ;;
 --packages)
+    packages+=("${@:2}")
     install_packages
     exit 0
     ;;
