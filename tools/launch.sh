@@ -240,7 +240,9 @@ start() { # process, program, arguments
     rm -f "$fifo"
     mkfifo -m 0600 "$fifo"
     # Not the lock: a child that outlives us must not keep the name.
-    setpriv --pdeathsig TERM "$program" "$@" </dev/null >"$fifo" 2>"${log[$process]}" {lock}>&- &
+    # Its bars of progress belong on our terminal, if there is one; its log does not.
+    MINISGL_PROGRESS_FD=9 setpriv --pdeathsig TERM "$program" "$@" \
+        </dev/null >"$fifo" 9>&2 2>"${log[$process]}" {lock}>&- &
     pid[$process]=$!
     echo "${pid[$process]}" >"$run_dir/$process.pid"
     local fd
@@ -275,13 +277,6 @@ start detokenizer "$detokenizer" --model "$model" --run "$run" --endpoint "$(end
 start tokenizer "$tokenizer" --model "$model" --run "$run" --endpoint "$(endpoint front)" \
     --scheduler "$(endpoint scheduler)" --control "$(endpoint tokenizer.control)" "${tokenizer_args[@]}"
 
-# Progress of a slow start belongs on the terminal.
-show=''
-if [ -t 2 ]; then
-    tail -q -n +1 -f --pid=$$ "${log[scheduler]}" >&2 {lock}>&- &
-    show=$!
-fi
-
 deadline=$((SECONDS + timeout_s))
 for process in "${processes[@]}"; do
     ready=''
@@ -302,7 +297,6 @@ for process in "${processes[@]}"; do
         }
     done
 done
-[ -z "$show" ] || kill "$show" 2>/dev/null || true
 
 if [ -z "$interrupted" ]; then
     json_model=${model//\\/\\\\}

@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# bundle.sh - packs a built minisgl with the shared libraries that it needs, for hosts that have none of them.
+#
+#   tools/bundle.sh [--out DIR] [--no-model] [--no-archive]
+#
+# Makes DIR (default: dist/minisgl) with bin/, lib/, launch.sh and the demo model, and DIR.tar.xz of it. On the other host:
+#
+#   tar xf minisgl.tar.xz && minisgl/launch.sh --once "Once upon a time"
+#
+# It needs a C library there as new as the one here. CUDA's own libraries are not packed: the driver's host has them.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+out=dist/minisgl
+model=yes
+archive=yes
+build=${MINISGL_BUILD:-build}
+
+say() { printf 'bundle: %s\n' "$*" >&2; }
+
+while [ $# -gt 0 ]; do
+    case $1 in
+    --help | -h)
+        sed -n '2,10s/^# \{0,1\}//p' "$0"
+        exit 0
+        ;;
+    --out)
+        [ $# -ge 2 ] || { say "--out needs a value"; exit 2; }
+        out=$2
+        shift
+        ;;
+    --out=*) out=${1#*=} ;;
+    --no-model) model=no ;;
+    --no-archive) archive=no ;;
+    *) say "unknown option '$1' (try --help)"; exit 2 ;;
+    esac
+    shift
+done
+
+programs=()
+for name in minisgl-tokenizer minisgl-scheduler minisgl-detokenizer minisgl minisgl-msg; do
+    for path in "$build"/*_proc/"$name" "$build"/tools/*/"$name"; do
+        [ ! -x "$path" ] || programs+=("$path")
+    done
+done
+[ ${#programs[@]} -ge 4 ] || { say "$build is not built: run tools/setup.sh"; exit 1; }
+
+# Modules that are opened at run time, when asked for, and the libraries that those open.
+modules=()
+for path in "$build"/kernels/*.so "$build"/kernels/*/*.so; do
+    [ ! -f "$path" ] || modules+=("$path")
+done
+opened=(libdnnl.so.2)
+
+rm -rf "$out"
+mkdir -p "$out/bin" "$out/lib"
+cp "${programs[@]}" ${modules[@]+"${modules[@]}"} "$out/bin/"
+cp tools/launch.sh LICENSE "$out/"
+[ $model = no ] || cp -r tools/demo_model "$out/"
+
+# Everything but the C library's family, the compiler's, and CUDA's.
+keep_out='/(ld-linux|libc|libm|libpthread|libdl|librt|libresolv|libstdc\+\+|libgcc_s|libcuda|libcudart|libcublas|libcublasLt|libnvidia[^/]*)[.-]'
+{
+    ldd "${programs[@]}" ${modules[@]+"${modules[@]}"} | awk '$3 ~ /^\// {print $3}'
+    for name in "${opened[@]}"; do
+        path=$(ldconfig -p | awk -v n="$name" '$1 == n && /x86-64/ {print $NF; exit}')
+        [ -n "$path" ] || continue
+        echo "$path"
+        ldd "$path" | awk '$3 ~ /^\// {print $3}'
+    done
+} | sort -u | grep -vE "$keep_out" | while read -r library; do
+    cp -L "$library" "$out/lib/"
+done
+strip --strip-unneeded "$out"/bin/* "$out"/lib/*
+say "$out: $(du -sh "$out" | cut -f1), $(find "$out/lib" -type f | wc -l) libraries"
+if [ $archive = yes ]; then
+    tar -C "$(dirname "$out")" -cJf "$out.tar.xz" "$(basename "$out")"
+    say "$out.tar.xz: $(du -h "$out.tar.xz" | cut -f1)"
+fi
