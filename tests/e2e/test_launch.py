@@ -1,0 +1,142 @@
+"""The launcher: one command to a text, names, locks, dead children, stale files, ends."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from server import BUILD, PROCESSES, ROOT, Server, golden, run, DEMO
+
+LAUNCH = str(ROOT / "tools/launch.sh")
+
+
+def launch(*args, folder, timeout=60, env=None):
+    env = dict(os.environ, MINISGL_RUN_DIR=folder, MINISGL_BUILD=str(BUILD), **(env or {}))
+    return subprocess.run(
+        [LAUNCH, *args], env=env, capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL
+    )
+
+
+def is_alive(pid):
+    try:
+        state = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+        return state != "Z"
+    except OSError:
+        return False
+
+
+def wait_gone(pids, seconds):
+    deadline = time.monotonic() + seconds
+    while any(map(is_alive, pids)):
+        assert time.monotonic() < deadline, [p for p in pids if is_alive(p)]
+        time.sleep(0.02)
+
+
+def test_once_prints_the_completion_alone():
+    row = next(r for r in golden(DEMO) if r["prompt"] == "Once upon a time")
+    with tempfile.TemporaryDirectory() as folder:
+        result = launch("--once", "Once upon a time", "--dtype", "float32", folder=folder)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.startswith(row["text"][:40]), result.stdout
+    assert "\033" not in result.stdout
+
+
+def test_detach_and_stop():
+    with tempfile.TemporaryDirectory() as folder:
+        result = launch("--detach", "--name", "one", folder=folder)
+        assert result.returncode == 0, result.stderr
+        assert "minisgl 'one' is ready" in result.stdout, result.stdout
+        pids = [int((pathlib.Path(folder) / "one" / f"{p}.pid").read_text()) for p in (*PROCESSES, "launcher")]
+        assert all(map(is_alive, pids))
+        result = launch("--stop", "--name", "one", folder=folder)
+        assert result.returncode == 0, result.stderr
+        wait_gone(pids, 2)
+        result = launch("--stop", "--name", "one", folder=folder)
+        assert result.returncode == 1 and "no server named 'one'" in result.stderr, result.stderr
+
+
+def test_second_server_of_a_name_is_refused():
+    with Server() as server:
+        result = launch("--name", server.name, folder=server.folder)
+        assert result.returncode == 1, result
+        assert "is running" in result.stderr and "--stop" in result.stderr, result.stderr
+        # and the first has not been disturbed
+        assert server.client("generate", "Once", "--max-tokens", "3").stdout
+
+
+def test_a_dead_child_stops_all_and_is_named():
+    for victim in PROCESSES:
+        with Server() as server:
+            pids = [server.pid(p) for p in PROCESSES]
+            os.kill(server.pid(victim), signal.SIGKILL)
+            assert server.process.wait(timeout=10) == 1
+            words = server.process.stderr.read()
+            assert f"minisgl-{victim} ended (signal 9)" in words, words
+            wait_gone(pids, 2)
+
+
+def test_children_die_with_the_launcher():
+    with Server() as server:
+        pids = [server.pid(p) for p in PROCESSES]
+        server.process.kill()
+        wait_gone(pids, 5)
+
+
+def test_stale_files_do_not_matter():
+    with Server() as server:
+        pids = [server.pid(p) for p in PROCESSES]
+        server.process.kill()
+        for pid in pids:
+            if is_alive(pid):
+                os.kill(pid, signal.SIGKILL)
+        wait_gone(pids, 2)
+        again = subprocess.Popen(
+            [LAUNCH, "--name", server.name],
+            env=server.env,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        server.process = again
+        (server.run_dir / "run.json").unlink(missing_ok=True)
+        server.wait_ready(30)
+        assert server.client("generate", "Once", "--max-tokens", "3").stdout
+
+
+def test_idle_server_stops_fast():
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with Server() as server:
+            began = time.monotonic()
+            assert server.stop(number) == 0
+            assert time.monotonic() - began < 2
+
+
+def test_wrong_usage_says_what_is_wrong():
+    with tempfile.TemporaryDirectory() as folder:
+        for args, words in (
+            (["--what"], "unknown option '--what'"),
+            (["--model"], "needs a value"),
+            (["--name", "a/b"], "--name takes"),
+            (["stray"], "unexpected argument"),
+            (["--page-size", "0"], "page-size"),
+        ):
+            result = launch(*args, folder=folder)
+            assert result.returncode == 2 and words in result.stderr, (args, result)
+        result = launch("--model", "/nowhere", folder=folder)
+        assert result.returncode == 1 and "/nowhere" in result.stderr, result
+        result = launch("--help", folder=folder)
+        assert result.returncode == 0 and "--once" in result.stdout
+
+
+def test_run_directory_is_private():
+    with Server() as server:
+        assert server.run_dir.stat().st_mode & 0o777 == 0o700
+        for path in server.run_dir.iterdir():
+            assert path.stat().st_mode & 0o077 == 0, path
+
+
+if __name__ == "__main__":
+    sys.exit(run(globals()))
