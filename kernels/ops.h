@@ -43,11 +43,19 @@ struct step_begin_args {
     struct step_inputs inputs;
 };
 
-/* y[t] = weight[token_pool[token_table_idx[t], positions[t]]] */
+struct linear_weight; /* opaque: see linear_part */
+
+/*
+ * y[t] = weight[token_pool[token_table_idx[t], positions[t]]]
+ *
+ * Where the embedding is tied to the output layer, table is that layer's weight and weight is NULL,
+ * so that it lies in memory once.
+ */
 struct embed_args {
     enum dtype dtype;
-    void *y;            /* [T, hidden_size] */
-    const void *weight; /* [vocab_size, hidden_size] */
+    void *y;                           /* [T, hidden_size] */
+    const void *weight;                /* [vocab_size, hidden_size], or NULL: table */
+    const struct linear_weight *table; /* of the same dtype, n = vocab_size, k = hidden_size */
     const int32_t *token_pool;
     int32_t token_pool_stride;
     const int32_t *token_table_idx, *positions; /* [T] */
@@ -86,8 +94,6 @@ struct linear_source {
     bool may_borrow;  /* data outlives the weight: a back end that needs no other layout may use it
                          in place */
 };
-
-struct linear_weight; /* opaque */
 
 /* y = x W^T + bias, or y += x W^T + bias */
 struct linear_args {

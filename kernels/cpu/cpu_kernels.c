@@ -1,0 +1,67 @@
+/* cpu_kernels.c - see cpu_kernels.h. */
+#include "kernels/cpu/cpu_kernels.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/ops.h"
+
+static const struct cpu_kernels kernels_plain = {
+    .name = "plain",
+    .embed = plain_embed,
+    .rmsnorm = plain_rmsnorm,
+    .linear = plain_linear,
+    .rope_kv = plain_rope_kv,
+    .attention = plain_attention,
+    .silu_mul = plain_silu_mul,
+    .moe = plain_moe,
+    .sample = plain_sample,
+};
+
+static bool has_nothing_special(void)
+{
+    return true;
+}
+
+/* The better set comes first. */
+static const struct {
+    const struct cpu_kernels *kernels;
+    bool (*is_supported)(void);
+} sets[] = {
+    {&kernels_plain, has_nothing_special},
+};
+
+struct status cpu_kernels_choose(const struct cpu_kernels **out)
+{
+    const char *wanted = getenv("MINISGL_CPU_ISA");
+
+    for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++) {
+        if (wanted && *wanted && strcmp(wanted, sets[i].kernels->name) != 0)
+            continue;
+        if (sets[i].is_supported()) {
+            *out = sets[i].kernels;
+            return status_ok();
+        }
+        if (wanted && *wanted)
+            return status_error(STATUS_UNSUPPORTED, "MINISGL_CPU_ISA=%s: this CPU lacks it",
+                                wanted);
+    }
+    return status_error(STATUS_UNSUPPORTED, "MINISGL_CPU_ISA=%s: no such instruction set", wanted);
+}
+
+static size_t max_size(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+size_t cpu_workspace_size(int32_t num_threads, const struct ops_limits *limits)
+{
+    size_t attention = (size_t)limits->max_kv_len * sizeof(float);
+    size_t sample = (size_t)limits->vocab_size * sizeof(uint64_t);
+    size_t moe = ((size_t)limits->num_experts + (size_t)limits->hidden_size +
+                  (size_t)limits->moe_inner_size) *
+                 sizeof(float);
+
+    (void)num_threads;
+    return max_size(attention, max_size(sample, moe));
+}

@@ -1,0 +1,91 @@
+/*
+ * kernels_cpu.c - the table of operators of this back end: each puts itself into the stream, which
+ * runs the one for the CPU's instruction set.
+ */
+#include "kernels/cpu/cpu_kernels.h"
+#include "kernels/cpu/pool.h"
+#include "kernels/cpu/weight.h"
+#include "kernels/ops.h"
+
+static struct status put_step_begin(struct stream *stream, const struct step_begin_args *args)
+{
+    return cpu_stream_put(stream, cpu_step_begin, args, sizeof(*args));
+}
+
+static struct status put_embed(struct stream *stream, const struct embed_args *args)
+{
+    if (args->num_tokens == 0)
+        return status_ok();
+    return cpu_stream_put(stream, cpu_stream_kernels(stream)->embed, args, sizeof(*args));
+}
+
+static struct status put_rmsnorm(struct stream *stream, const struct rmsnorm_args *args)
+{
+    if (args->num_rows == 0)
+        return status_ok();
+    return cpu_stream_put(stream, cpu_stream_kernels(stream)->rmsnorm, args, sizeof(*args));
+}
+
+static struct status put_linear(struct stream *stream, const struct linear_args *args)
+{
+    if (args->num_tokens == 0)
+        return status_ok();
+    return cpu_stream_put(stream, cpu_stream_kernels(stream)->linear, args, sizeof(*args));
+}
+
+static struct status put_rope_kv(struct stream *stream, const struct rope_kv_args *args)
+{
+    if (args->num_tokens == 0)
+        return status_ok();
+    return cpu_stream_put(stream, cpu_stream_kernels(stream)->rope_kv, args, sizeof(*args));
+}
+
+static struct status put_attention(struct stream *stream, const struct attention_args *args)
+{
+    if (args->num_tokens == 0)
+        return status_ok();
+    return cpu_stream_put(stream, cpu_stream_kernels(stream)->attention, args, sizeof(*args));
+}
+
+static struct status put_silu_mul(struct stream *stream, const struct silu_mul_args *args)
+{
+    if (args->num_tokens == 0)
+        return status_ok();
+    return cpu_stream_put(stream, cpu_stream_kernels(stream)->silu_mul, args, sizeof(*args));
+}
+
+static struct status put_moe(struct stream *stream, const struct moe_args *args)
+{
+    if (args->num_tokens == 0)
+        return status_ok();
+    return cpu_stream_put(stream, cpu_stream_kernels(stream)->moe, args, sizeof(*args));
+}
+
+/* No row is no token but ends the step all the same. */
+static struct status put_sample(struct stream *stream, const struct sample_args *args)
+{
+    return cpu_stream_put(stream, cpu_stream_kernels(stream)->sample, args, sizeof(*args));
+}
+
+static size_t workspace_size(struct device *device, const struct ops_limits *limits)
+{
+    return cpu_workspace_size(pool_num_threads(cpu_device_pool(device)), limits);
+}
+
+const struct kernels kernels_cpu = {
+    .name = "cpu",
+    .workspace_size = workspace_size,
+    .linear_create = weight_linear_create,
+    .linear_destroy = weight_linear_destroy,
+    .experts_create = weight_experts_create,
+    .experts_destroy = weight_experts_destroy,
+    .step_begin = put_step_begin,
+    .embed = put_embed,
+    .rmsnorm = put_rmsnorm,
+    .linear = put_linear,
+    .rope_kv = put_rope_kv,
+    .attention = put_attention,
+    .silu_mul = put_silu_mul,
+    .moe = put_moe,
+    .sample = put_sample,
+};
