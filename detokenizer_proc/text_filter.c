@@ -10,7 +10,7 @@
 /* What one line may take: a tree of JSON values is some 50 times as large as its text. */
 enum { ARENA_MAX_SIZE = 1 << 30 };
 
-struct request {
+struct input {
     int32_t *ids; /* in the arena */
     size_t num_ids;
     bool skip_special;
@@ -18,26 +18,26 @@ struct request {
 
 /* A number beyond int32 is beyond every vocabulary too, so it stays an id of no token. */
 static struct status read_ids(const struct json_value *ids, struct arena *arena,
-                              struct request *request)
+                              struct input *input)
 {
     if (!ids || ids->type != JSON_ARRAY)
         return status_error(STATUS_INVALID, "ids: must be an array of integers");
-    request->ids = arena_alloc(arena, (ids->num_items + 1) * sizeof(int32_t));
-    if (!request->ids)
+    input->ids = arena_alloc(arena, (ids->num_items + 1) * sizeof(int32_t));
+    if (!input->ids)
         return status_error(STATUS_NO_MEMORY, "no memory for %zu ids", ids->num_items);
-    request->num_ids = ids->num_items;
+    input->num_ids = ids->num_items;
     for (size_t i = 0; i < ids->num_items; i++) {
         const struct json_value *id = &ids->items[i];
         if (id->type != JSON_NUMBER || !id->is_integer)
             return status_error(STATUS_INVALID, "ids[%zu]: must be an integer", i);
         bool fits = id->integer >= 0 && id->integer <= INT32_MAX;
-        request->ids[i] = fits ? (int32_t)id->integer : -1;
+        input->ids[i] = fits ? (int32_t)id->integer : -1;
     }
     return status_ok();
 }
 
-static struct status read_request(const struct json_value *line, struct arena *arena,
-                                  struct request *request)
+static struct status read_input(const struct json_value *line, struct arena *arena,
+                                struct input *input)
 {
     const struct json_value *skip = json_get(line, "skip_special_tokens");
 
@@ -45,17 +45,17 @@ static struct status read_request(const struct json_value *line, struct arena *a
         return status_error(STATUS_INVALID, "a line must hold an object");
     if (skip && skip->type != JSON_BOOL)
         return status_error(STATUS_INVALID, "skip_special_tokens: must be true or false");
-    request->skip_special = skip && skip->boolean;
-    return read_ids(json_get(line, "ids"), arena, request);
+    input->skip_special = skip && skip->boolean;
+    return read_ids(json_get(line, "ids"), arena, input);
 }
 
-static struct status write_decode(const struct vocabulary *vocabulary,
-                                  const struct request *request, struct json_writer *out)
+static struct status write_decode(const struct vocabulary *vocabulary, const struct input *input,
+                                  struct json_writer *out)
 {
     char *text = NULL;
     size_t size = 0;
-    struct status status = stream_decode(vocabulary, request->ids, request->num_ids,
-                                         request->skip_special, &text, &size);
+    struct status status =
+        stream_decode(vocabulary, input->ids, input->num_ids, input->skip_special, &text, &size);
 
     if (status.code)
         return status;
@@ -66,34 +66,33 @@ static struct status write_decode(const struct vocabulary *vocabulary,
 }
 
 /* The most bytes that a piece may have, the flush with it. */
-static size_t piece_room(const struct vocabulary *vocabulary, const struct request *request)
+static size_t piece_room(const struct vocabulary *vocabulary, const struct input *input)
 {
     const uint8_t *bytes;
     size_t longest = 0;
 
-    for (size_t i = 0; i < request->num_ids; i++) {
-        size_t size = vocabulary_bytes(vocabulary, request->ids[i], &bytes);
+    for (size_t i = 0; i < input->num_ids; i++) {
+        size_t size = vocabulary_bytes(vocabulary, input->ids[i], &bytes);
         longest = size > longest ? size : longest;
     }
     return utf8_lossy_room(longest) + UTF8_LOSSY_FLUSH_ROOM;
 }
 
-static struct status write_pieces(const struct vocabulary *vocabulary,
-                                  const struct request *request, struct arena *arena,
-                                  struct json_writer *out)
+static struct status write_pieces(const struct vocabulary *vocabulary, const struct input *input,
+                                  struct arena *arena, struct json_writer *out)
 {
     struct stream stream;
     bool matched = false;
-    char *piece = arena_alloc(arena, piece_room(vocabulary, request));
+    char *piece = arena_alloc(arena, piece_room(vocabulary, input));
 
     if (!piece)
         return status_error(STATUS_NO_MEMORY, "no memory for a piece of text");
-    stream_init(&stream, NULL, request->skip_special);
+    stream_init(&stream, NULL, input->skip_special);
     json_key(out, "pieces");
     json_begin_array(out);
-    for (size_t i = 0; i < request->num_ids; i++) {
-        size_t size = stream_feed(&stream, vocabulary, request->ids[i], piece, &matched);
-        if (i + 1 == request->num_ids)
+    for (size_t i = 0; i < input->num_ids; i++) {
+        size_t size = stream_feed(&stream, vocabulary, input->ids[i], piece, &matched);
+        if (i + 1 == input->num_ids)
             size += stream_flush(&stream, piece + size, &matched);
         json_string(out, piece, size);
     }
@@ -116,17 +115,17 @@ struct status text_filter_line(enum text_filter filter, const struct vocabulary 
                                struct json_writer *out)
 {
     struct json_value *value = NULL;
-    struct request request = {0};
+    struct input input = {0};
     struct status status = json_parse(line, size, arena, &value);
 
     if (!status.code)
-        status = read_request(value, arena, &request);
+        status = read_input(value, arena, &input);
     begin_line(out, json_get(value, "id"));
     if (!status.code) {
         if (filter == TEXT_FILTER_DECODE)
-            status = write_decode(vocabulary, &request, out);
+            status = write_decode(vocabulary, &input, out);
         else
-            status = write_pieces(vocabulary, &request, arena, out);
+            status = write_pieces(vocabulary, &input, arena, out);
     }
     if (status.code) {
         begin_line(out, json_get(value, "id"));
