@@ -33,12 +33,17 @@ struct link_args {
     bool bind;                        /* else connect */
     const struct client_id *identity; /* LINK_DEALER */
     size_t max_queue_bytes;           /* of the own send queue; 0: 64 MiB */
-    const char *curve_server_key; /* path of the key files for tcp beyond loopback; NULL: none */
+    /*
+     * CURVE, for tcp beyond loopback; NULL: none. Certificates as CZMQ's zcert writes them.
+     * Binding: the server's own secret certificate, and the directory of the clients' public ones.
+     * Connecting: the server's public certificate, and the client's own secret one.
+     */
+    const char *curve_server_key;
     const char *curve_client_keys;
 };
 
 /* tcp:// beyond loopback without CURVE keys is STATUS_INVALID, said in words. A stale ipc file is
- * replaced. */
+ * replaced; one that a living process serves is STATUS_BUSY. */
 MUST_CHECK struct status link_open(const struct link_args *args, struct link **out);
 /* Closes with at most linger_ms for what is still queued. NULL is allowed. */
 void link_close(struct link **link, int linger_ms);
@@ -61,10 +66,13 @@ MUST_CHECK struct status link_send_to(struct link *link, const struct bytes *pee
  * queue is empty. */
 bool link_flush(struct link *link);
 bool link_has_queued(const struct link *link);
+size_t link_queued_bytes(const struct link *link);
 
 /*
- * The next frame that has already arrived, or NULL data when there is none. The frame is borrowed
- * until the next call on this link. Peer is set on ROUTER and REP.
+ * The next frame that has already arrived; false, and NULL data, when there is none. The frame is
+ * borrowed until the next call on this link. Peer is set on ROUTER and REP: on a ROUTER the
+ * client's identity, on a REP opaque. A message of several parts arrives as a frame of 0 bytes,
+ * which is no message to any decoder. The largest frame is 64 MiB; who sends more is disconnected.
  */
 struct link_frame {
     struct bytes peer;
@@ -72,7 +80,8 @@ struct link_frame {
 };
 bool link_receive(struct link *link, struct link_frame *out);
 
-/* Wait for any of up to 8 links to become readable (or writable, if they have something queued). */
+/* Wait for any of up to 8 links to become readable (or writable, if they have something queued: it
+ * is then flushed). A loop reads all links until they are empty, else the wait does not wait. */
 struct link_poller;
 MUST_CHECK struct status link_poller_open(struct link **links, size_t num_links,
                                           struct link_poller **out);
@@ -81,8 +90,8 @@ void link_poller_close(struct link_poller **poller);
 void link_poller_wait(struct link_poller *poller, int timeout_ms);
 
 /*
- * SIGINT and SIGTERM set a flag and wake pollers; CZMQ's own handler is off. Call once at start. A
- * second signal within the process's shutdown ends it at once with exit code 130.
+ * SIGINT and SIGTERM set a flag and wake pollers; CZMQ's own handler is off, SIGPIPE is ignored.
+ * Call once at start. The same signal a second time ends the process at once with exit code 130.
  */
 void link_catch_signals(void);
 bool link_interrupted(void);

@@ -1,0 +1,418 @@
+/*
+ * link.c - see link.h. One CZMQ socket, and in front of it a queue of what it did not take at once:
+ *
+ *   link_send -> [ first ... last ] -> socket -> ZeroMQ's own pipe, at most its high-water mark
+ *
+ * The queue serves the kinds with one direction to send in (PUSH, DEALER, REQ). A ROUTER has none:
+ * one slow peer must not hold up another's frames, so its caller is told, and decides.
+ */
+#include "proto/link.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <czmq.h>
+
+#include "common/clock.h"
+#include "proto/link_endpoint.h"
+#include "proto/link_internal.h"
+#include "proto/link_signals.h"
+
+enum {
+    DEFAULT_QUEUE_BYTES = 64 << 20,
+    MAX_FRAME_BYTES = 64 << 20,
+    QUEUED_OVERHEAD = 128, /* bytes: what a queued frame costs beside its own */
+    SEND_MARK = 1000,      /* frames in ZeroMQ's pipe */
+    RECEIVE_MARK = 1000,
+    ROUTER_SEND_MARK = 64, /* low, so that "would block" comes soon: the peer does not read */
+    BACKLOG = 1024,
+    RECONNECT_MS = 50,
+    MAX_RECONNECT_MS = 1000,
+    HEARTBEAT_MS = 5000, /* tcp only: a host that vanishes says nothing */
+    HEARTBEAT_TIMEOUT_MS = 15000,
+    MAX_PEER_BYTES = 255, /* ZeroMQ's bound on a routing id */
+};
+
+struct queued_frame {
+    struct queued_frame *next;
+    zmq_msg_t msg;
+};
+
+struct link {
+    enum link_kind kind;
+    zsock_t *sock;                     /* owned */
+    void *handle;                      /* borrowed from sock: the libzmq socket */
+    char *endpoint;                    /* owned */
+    uint64_t inode;                    /* of the ipc file bound; 0: none */
+    bool uses_auth;                    /* holds a share of the process's CURVE authenticator */
+    struct queued_frame *first, *last; /* owned */
+    size_t queued_bytes, max_queue_bytes;
+    zmq_msg_t data;                   /* the last frame received */
+    uint8_t peer[MAX_PEER_BYTES + 1]; /* and who sent it; REP: with its envelope's flag behind */
+};
+
+/* ---- CURVE ---- */
+
+/* ZeroMQ asks one authenticator per process, so it is shared; links open and close on one thread.
+ */
+static zactor_t *auth;
+static int num_auth_users;
+
+static struct status take_auth(const char *client_keys)
+{
+    if (!auth)
+        auth = zactor_new(zauth, NULL);
+    if (!auth)
+        return status_error(STATUS_NO_MEMORY, "no CURVE authenticator");
+    num_auth_users++;
+    zstr_sendx(auth, "CURVE", client_keys, NULL);
+    zsock_wait(auth);
+    return status_ok();
+}
+
+static void give_auth(void)
+{
+    if (--num_auth_users == 0)
+        zactor_destroy(&auth);
+}
+
+static struct status use_keys(struct link *link, const struct link_args *args)
+{
+    const char *own_path = args->bind ? args->curve_server_key : args->curve_client_keys;
+    struct status status = status_ok();
+    zcert_t *server = NULL;
+    zcert_t *own = NULL;
+
+    if (!args->curve_client_keys)
+        return status_error(STATUS_INVALID, "CURVE wants the server's and the client's keys");
+    own = zcert_load(own_path);
+    if (!own) {
+        status = status_error(STATUS_NOT_FOUND, "%.90s: no CURVE certificate", own_path);
+        goto out;
+    }
+    zcert_apply(own, link->sock);
+    if (args->bind) {
+        status = take_auth(args->curve_client_keys);
+        if (status.code)
+            goto out;
+        link->uses_auth = true;
+        zsock_set_zap_domain(link->sock, "global");
+        zsock_set_curve_server(link->sock, 1);
+        goto out;
+    }
+    server = zcert_load(args->curve_server_key);
+    if (!server) {
+        status =
+            status_error(STATUS_NOT_FOUND, "%.90s: no CURVE certificate", args->curve_server_key);
+        goto out;
+    }
+    zsock_set_curve_serverkey(link->sock, zcert_public_txt(server));
+out:
+    zcert_destroy(&own);
+    zcert_destroy(&server);
+    return status;
+}
+
+/* ---- open and close ---- */
+
+static int socket_type(enum link_kind kind)
+{
+    switch (kind) {
+    case LINK_PUSH:
+        return ZMQ_PUSH;
+    case LINK_PULL:
+        return ZMQ_PULL;
+    case LINK_ROUTER:
+    case LINK_REP:
+        return ZMQ_ROUTER;
+    case LINK_DEALER:
+    case LINK_REQ:
+        break;
+    }
+    return ZMQ_DEALER;
+}
+
+static bool is_router(const struct link *link)
+{
+    return link->kind == LINK_ROUTER || link->kind == LINK_REP;
+}
+
+static void set_options(struct link *link, const struct link_args *args)
+{
+    zsock_t *sock = link->sock;
+
+    zsock_set_linger(sock, 0); /* link_close() says otherwise */
+    zsock_set_maxmsgsize(sock, MAX_FRAME_BYTES);
+    zsock_set_sndhwm(sock, is_router(link) ? ROUTER_SEND_MARK : SEND_MARK);
+    zsock_set_rcvhwm(sock, RECEIVE_MARK);
+    zsock_set_backlog(sock, BACKLOG);
+    zsock_set_reconnect_ivl(sock, RECONNECT_MS);
+    zsock_set_reconnect_ivl_max(sock, MAX_RECONNECT_MS);
+    if (is_router(link)) {
+        zsock_set_router_mandatory(sock, 1);
+        zsock_set_router_handover(sock, 1);
+    }
+    if (args->identity)
+        zmq_setsockopt(link->handle, ZMQ_ROUTING_ID, args->identity->bytes,
+                       sizeof(args->identity->bytes));
+    if (strncmp(args->endpoint, "tcp://", 6) == 0) {
+        zsock_set_heartbeat_ivl(sock, HEARTBEAT_MS);
+        zsock_set_heartbeat_timeout(sock, HEARTBEAT_TIMEOUT_MS);
+        zsock_set_ipv6(sock, strchr(args->endpoint, '[') != NULL);
+    }
+}
+
+static struct status attach(struct link *link, const struct link_args *args)
+{
+    struct status status;
+
+    if (!args->bind) {
+        if (zsock_connect(link->sock, "%s", args->endpoint) != 0)
+            return status_error(STATUS_IO, "%.80s: %s", args->endpoint, zmq_strerror(errno));
+        link->endpoint = strdup(args->endpoint);
+    } else {
+        status = link_endpoint_claim(args->endpoint);
+        if (status.code)
+            return status;
+        if (zsock_bind(link->sock, "%s", args->endpoint) == -1)
+            return status_error(errno == EADDRINUSE ? STATUS_BUSY : STATUS_IO, "%.80s: %s",
+                                args->endpoint, zmq_strerror(errno));
+        link->endpoint = strdup(zsock_endpoint(link->sock));
+        link->inode = link_endpoint_inode(args->endpoint);
+    }
+    if (!link->endpoint)
+        return status_error(STATUS_NO_MEMORY, "no memory for a link");
+    return status_ok();
+}
+
+struct status link_open(const struct link_args *args, struct link **out)
+{
+    struct status status = link_endpoint_check(args->endpoint, args->curve_server_key != NULL);
+
+    if (status.code)
+        return status;
+    zsys_handler_set(NULL); /* before CZMQ is first used: signals are link_signals.c's */
+    struct link *link = calloc(1, sizeof(*link));
+    if (!link)
+        return status_error(STATUS_NO_MEMORY, "no memory for a link");
+    link->kind = args->kind;
+    link->max_queue_bytes = args->max_queue_bytes ? args->max_queue_bytes : DEFAULT_QUEUE_BYTES;
+    zmq_msg_init(&link->data);
+    link->sock = zsock_new(socket_type(args->kind));
+    if (!link->sock) {
+        status =
+            status_error(STATUS_IO, "%.80s: no socket: %s", args->endpoint, zmq_strerror(errno));
+        goto out;
+    }
+    link->handle = zsock_resolve(link->sock);
+    set_options(link, args);
+    if (args->curve_server_key)
+        status = use_keys(link, args);
+    if (status.code == STATUS_OK)
+        status = attach(link, args);
+    if (status.code)
+        goto out;
+    *out = link;
+    link = NULL;
+out:
+    link_close(&link, 0);
+    return status;
+}
+
+static void drop_queue(struct link *link)
+{
+    while (link->first) {
+        struct queued_frame *frame = link->first;
+
+        link->first = frame->next;
+        zmq_msg_close(&frame->msg);
+        free(frame);
+    }
+    link->last = NULL;
+    link->queued_bytes = 0;
+}
+
+/* Waits until the own queue has gone out or the time is up. */
+static void drain_queue(struct link *link, int64_t deadline_ns)
+{
+    while (!link_flush(link)) {
+        zmq_pollitem_t item = {.socket = link->handle, .events = ZMQ_POLLOUT};
+        int64_t left_ms = (deadline_ns - clock_now_ns()) / 1000000;
+
+        if (left_ms <= 0)
+            return;
+        zmq_poll(&item, 1, left_ms);
+    }
+}
+
+void link_close(struct link **link_ptr, int linger_ms)
+{
+    struct link *link = *link_ptr;
+    int64_t deadline_ns = clock_now_ns() + (int64_t)linger_ms * 1000000;
+
+    if (!link)
+        return;
+    if (link->sock) {
+        drain_queue(link, deadline_ns);
+        int64_t left_ms = (deadline_ns - clock_now_ns()) / 1000000;
+        zsock_set_linger(link->sock, left_ms > 0 ? (int)left_ms : 0);
+        if (link->endpoint)
+            link_endpoint_release(link->endpoint, link->inode);
+        zsock_destroy(&link->sock);
+    }
+    drop_queue(link);
+    zmq_msg_close(&link->data);
+    if (link->uses_auth)
+        give_auth();
+    free(link->endpoint);
+    free(link);
+    *link_ptr = NULL;
+}
+
+const char *link_endpoint(const struct link *link)
+{
+    return link->endpoint;
+}
+
+void *link_handle(const struct link *link)
+{
+    return link->handle;
+}
+
+/* ---- send ---- */
+
+static struct status enqueue(struct link *link, zmq_msg_t *msg)
+{
+    size_t cost = zmq_msg_size(msg) + QUEUED_OVERHEAD;
+
+    if (cost > link->max_queue_bytes - link->queued_bytes)
+        return status_error(STATUS_NO_SPACE, "%.80s: %zu bytes wait already", link->endpoint,
+                            link->queued_bytes);
+    struct queued_frame *frame = malloc(sizeof(*frame));
+    if (!frame)
+        return status_error(STATUS_NO_MEMORY, "no memory to queue a frame");
+    frame->next = NULL;
+    zmq_msg_init(&frame->msg);
+    zmq_msg_move(&frame->msg, msg);
+    if (link->last)
+        link->last->next = frame;
+    else
+        link->first = frame;
+    link->last = frame;
+    link->queued_bytes += cost;
+    return status_ok();
+}
+
+struct status link_send(struct link *link, const void *data, size_t size)
+{
+    struct status status = status_ok();
+    zmq_msg_t msg;
+
+    if (zmq_msg_init_size(&msg, size) != 0)
+        return status_error(STATUS_NO_MEMORY, "no memory for a frame of %zu bytes", size);
+    if (size)
+        memcpy(zmq_msg_data(&msg), data, size);
+    if (!link_flush(link) || zmq_msg_send(&msg, link->handle, ZMQ_DONTWAIT) < 0)
+        status = enqueue(link, &msg);
+    zmq_msg_close(&msg);
+    return status;
+}
+
+bool link_flush(struct link *link)
+{
+    while (link->first) {
+        struct queued_frame *frame = link->first;
+        size_t cost = zmq_msg_size(&frame->msg) + QUEUED_OVERHEAD;
+
+        if (zmq_msg_send(&frame->msg, link->handle, ZMQ_DONTWAIT) < 0)
+            return false;
+        link->queued_bytes -= cost;
+        link->first = frame->next;
+        if (!link->first)
+            link->last = NULL;
+        zmq_msg_close(&frame->msg);
+        free(frame);
+    }
+    return true;
+}
+
+bool link_has_queued(const struct link *link)
+{
+    return link->first != NULL;
+}
+
+size_t link_queued_bytes(const struct link *link)
+{
+    return link->queued_bytes;
+}
+
+struct status link_send_to(struct link *link, const struct bytes *peer, const void *data,
+                           size_t size)
+{
+    size_t peer_size = peer->size;
+    bool has_delimiter = false;
+
+    if (link->kind == LINK_REP && peer_size > 0)
+        has_delimiter = peer->data[--peer_size] != 0;
+    if (zmq_send(link->handle, peer->data, peer_size, ZMQ_DONTWAIT | ZMQ_SNDMORE) < 0)
+        return errno == EAGAIN ? status_error(STATUS_NO_SPACE, "the peer does not read")
+                               : status_error(STATUS_GONE, "the peer is not connected");
+    /* Once the first part is taken the others are too: pipes count whole messages. */
+    if ((has_delimiter && zmq_send(link->handle, "", 0, ZMQ_DONTWAIT | ZMQ_SNDMORE) < 0) ||
+        zmq_send(link->handle, data, size, ZMQ_DONTWAIT) < 0)
+        return status_error(STATUS_GONE, "the peer has just gone: %s", zmq_strerror(errno));
+    return status_ok();
+}
+
+/* ---- receive ---- */
+
+/* Reads the parts behind the first to the end; true when there was none. */
+static bool skip_parts(struct link *link)
+{
+    bool is_single = true;
+
+    while (zmq_msg_more(&link->data)) {
+        is_single = false;
+        if (zmq_msg_recv(&link->data, link->handle, ZMQ_DONTWAIT) < 0)
+            break; /* cannot be: messages arrive whole */
+    }
+    return is_single;
+}
+
+/* The routing id that stands in data becomes the peer; the next part takes its place. */
+static size_t take_peer(struct link *link)
+{
+    size_t size = zmq_msg_size(&link->data);
+
+    if (size > MAX_PEER_BYTES)
+        size = MAX_PEER_BYTES;
+    memcpy(link->peer, zmq_msg_data(&link->data), size);
+    if (!zmq_msg_more(&link->data))
+        return size;
+    zmq_msg_recv(&link->data, link->handle, ZMQ_DONTWAIT);
+    if (link->kind != LINK_REP)
+        return size;
+    bool has_delimiter = zmq_msg_size(&link->data) == 0 && zmq_msg_more(&link->data);
+    if (has_delimiter)
+        zmq_msg_recv(&link->data, link->handle, ZMQ_DONTWAIT);
+    link->peer[size++] = has_delimiter;
+    return size;
+}
+
+bool link_receive(struct link *link, struct link_frame *out)
+{
+    size_t peer_size = 0;
+
+    *out = (struct link_frame){0};
+    if (zmq_msg_recv(&link->data, link->handle, ZMQ_DONTWAIT) < 0)
+        return false;
+    if (is_router(link))
+        peer_size = take_peer(link);
+    bool is_single = skip_parts(link);
+    out->peer = (struct bytes){.data = link->peer, .size = peer_size};
+    out->data = (struct bytes){.data = zmq_msg_data(&link->data),
+                               .size = is_single ? zmq_msg_size(&link->data) : 0};
+    return true;
+}
