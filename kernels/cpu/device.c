@@ -234,6 +234,26 @@ static struct status stream_fill(struct stream *stream, void *dst, uint8_t byte,
     return cpu_stream_put(stream, run_fill, &args, sizeof(args));
 }
 
+struct call_args {
+    void (*function)(void *arg);
+    void *arg;
+};
+
+static void run_call(struct stream *stream, const void *args)
+{
+    const struct call_args *a = args;
+
+    (void)stream;
+    a->function(a->arg);
+}
+
+static struct status stream_call(struct stream *stream, void (*function)(void *arg), void *arg)
+{
+    struct call_args args = {.function = function, .arg = arg};
+
+    return cpu_stream_put(stream, run_call, &args, sizeof(args));
+}
+
 static struct status event_create(struct device *device, struct event **out)
 {
     (void)device;
@@ -272,6 +292,7 @@ static struct status event_time(struct event *event, int64_t *out_ns)
 
 const struct device_ops device_cpu = {
     .name = "cpu",
+    .is_host = true,
     .open = device_open,
     .close = device_close,
     .info = device_info,
@@ -284,6 +305,7 @@ const struct device_ops device_cpu = {
     .stream_sync = stream_sync,
     .copy = stream_copy,
     .fill = stream_fill,
+    .call = stream_call,
     .event_create = event_create,
     .event_destroy = cpu_event_destroy,
     .event_record = event_record,
