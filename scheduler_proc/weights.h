@@ -1,0 +1,71 @@
+/*
+ * weights.h - the tensors of a model's directory by name, or random ones in their stead.
+ *
+ * With model.safetensors.index.json the index decides which file holds which tensor; else
+ * model.safetensors holds all. What a directory has besides is ignored, and said in `warning`.
+ */
+#ifndef SCHEDULER_PROC_WEIGHTS_H
+#define SCHEDULER_PROC_WEIGHTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/status.h"
+#include "kernels/ops.h"
+#include "scheduler_proc/safetensors.h"
+
+struct weight_entry {
+    const struct tensor *tensor; /* borrowed from one of the files */
+    bool is_used;                /* weights_get has found it */
+};
+
+struct weights {
+    struct safetensors *files; /* owned, [num_files] */
+    size_t num_files;
+    struct weight_entry *entries; /* owned, [num_entries], by name */
+    size_t num_entries;
+    struct arena copies; /* of tensors that stand unaligned in their file */
+    void *random;        /* owned: what every dummy tensor is cut from; NULL without */
+    size_t random_count; /* elements of it */
+    void *ones;          /* owned: what dummy norms are cut from */
+    enum dtype dtype;    /* of dummies */
+    char warning[124];   /* what was ignored, or "" */
+};
+
+/* A tensor's values in host memory, row-major. */
+struct weight_view {
+    const void *data; /* borrowed from the weights; aligned for its type */
+    enum dtype dtype;
+    size_t count; /* elements */
+};
+
+/* Missing files, damaged ones and tensors that stand in no file are errors that name them. */
+MUST_CHECK struct status weights_open(struct weights *weights, const char *dir);
+
+/*
+ * Random weights: any name is found, with any shape of at most max_count elements. All are cut from
+ * one buffer, so they must be copied, not borrowed. Norms (names that end in norm.weight) are ones.
+ */
+MUST_CHECK struct status weights_open_dummy(struct weights *weights, enum dtype dtype,
+                                            size_t max_count, uint64_t seed);
+void weights_close(struct weights *weights);
+
+bool weights_has(const struct weights *weights, const char *name);
+
+/* cols 0: a vector of rows elements. A missing tensor, another shape or type are errors that name
+ * it. */
+MUST_CHECK struct status weights_get(struct weights *weights, const char *name, int64_t rows,
+                                     int64_t cols, struct weight_view *out);
+
+/* How many tensors nothing has asked for; *out_first is one of them. */
+size_t weights_num_unused(const struct weights *weights, const char **out_first);
+
+/* Bytes of all files. */
+size_t weights_size(const struct weights *weights);
+
+/* count values from one type to another; rounds to nearest even. */
+void weights_convert(void *dst, enum dtype dst_dtype, const void *src, enum dtype src_dtype,
+                     size_t count);
+
+#endif
