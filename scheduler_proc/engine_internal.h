@@ -1,0 +1,80 @@
+/* engine_internal.h - what engine.c, engine_memory.c and engine_graph.c share. Nobody else includes
+ * it. */
+#ifndef SCHEDULER_PROC_ENGINE_INTERNAL_H
+#define SCHEDULER_PROC_ENGINE_INTERNAL_H
+
+#include "scheduler_proc/engine.h"
+#include "scheduler_proc/model.h"
+#include "scheduler_proc/step_pack.h"
+#include "scheduler_proc/weights.h"
+
+/* One place in each of the three rings, and what says when it may be used again. */
+struct engine_slot {
+    void *pinned;         /* host: the packed block; free after `copied` */
+    int32_t *results;     /* host: [max_rows]; free after the step was waited for */
+    struct event *copied; /* on the scheduler's stream: the block is in the staging slot */
+    struct event *started,
+        *done; /* on the engine's stream: the step; done frees the staging slot */
+};
+
+struct engine_graph {
+    int32_t num_rows; /* a decode step of that many rows */
+    struct graph *graph;
+};
+
+struct engine {
+    struct engine_config config;
+    struct engine_info info;
+    struct backend backend;
+    struct device *device;
+    struct stream *scheduler_stream, *engine_stream;
+    struct weights weights; /* kept while the model borrows from it */
+    struct model *model;    /* either this */
+    struct sim *sim;        /* or this */
+    enum dtype dtype;
+    int32_t max_tokens, max_rows; /* of a step, with padding */
+
+    /* Device memory. */
+    void *kv_cache, *staging, *inputs;
+    int32_t *page_table, *token_pool, *results, *step_counter;
+    size_t slot_size; /* of the staging ring, bytes */
+    size_t table_bytes;
+    struct model_step step; /* all of a step that stays the same */
+
+    struct engine_slot slots[ENGINE_NUM_SLOTS];
+    int64_t num_launched, num_waited;
+    struct engine_graph graphs[ENGINE_MAX_GRAPHS]; /* by descending num_rows */
+    int32_t num_graphs;
+};
+
+/* Sizes of captured batches up to graph_max_rows, in descending order; returns how many. */
+int32_t engine_graph_sizes(int32_t graph_max_rows, int32_t *out);
+
+/* Largest graph batch that makes sense: a multiple of 8 that holds max_running_reqs. */
+int32_t engine_graph_limit(const struct engine_config *config, bool has_graphs);
+
+/* num_pages, max_seq_len and the cache itself. free_bytes: before anything was loaded. */
+MUST_CHECK struct status engine_make_cache(struct engine *engine, size_t free_bytes);
+
+/* Page table, token pool, inputs, rings and events. */
+MUST_CHECK struct status engine_make_rings(struct engine *engine,
+                                           const struct batch_limits *limits);
+void engine_free_rings(struct engine *engine);
+
+/* Warms up and captures decode steps, with a progress bar. Nothing where the device has no graphs.
+ */
+MUST_CHECK struct status engine_capture(struct engine *engine);
+
+/* The smallest captured step that holds the batch, or NULL. */
+const struct engine_graph *engine_find_graph(const struct engine *engine,
+                                             const struct batch *batch);
+
+/* Puts step_begin and the model into the engine's stream. */
+MUST_CHECK struct status engine_enqueue(struct engine *engine, const struct model_step *step);
+
+/* engine_launch with the padding given: a captured step when graph is not NULL. */
+MUST_CHECK struct status engine_launch_padded(struct engine *engine, const struct batch *batch,
+                                              int32_t num_tokens, int32_t num_rows,
+                                              const struct engine_graph *graph);
+
+#endif

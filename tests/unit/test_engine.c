@@ -1,0 +1,134 @@
+/* The engine without the scheduler's core: batches made by hand. */
+#include "scheduler_proc/engine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/unit/golden_file.h"
+
+enum { PAGE_SIZE = 4, MAX_TOKENS = 1024 };
+
+struct rig {
+    struct model_config model;
+    struct engine *engine;
+};
+
+static void rig_open(struct rig *rig, const char *dir, enum engine_device device, int32_t threads)
+{
+    struct batch_limits limits = {.max_rows = 8,
+                                  .max_tokens = 600 + 8,
+                                  .max_token_spans = 8,
+                                  .max_page_spans = 8,
+                                  .max_values = 4096};
+
+    ck_assert_ok(model_config_open(&rig->model, dir, 0));
+    struct engine_config config = {.device = device,
+                                   .dtype = ENGINE_DTYPE_F32,
+                                   .model_dir = dir,
+                                   .model = &rig->model,
+                                   .num_threads = threads,
+                                   .max_running_reqs = 8,
+                                   .max_prefill_tokens = 600,
+                                   .page_size = PAGE_SIZE,
+                                   .num_pages = 256,
+                                   .graph_max_rows = ENGINE_GRAPH_AUTO};
+    ck_assert_ok(engine_create(&config, &rig->engine));
+    ck_assert_ok(engine_prepare(rig->engine, &limits));
+}
+
+/* Row 3 of the tables, pages from 17 on: a prompt in one step, then one token a step. */
+static void answer_alone(struct rig *rig, const struct golden_row *golden, int32_t *out,
+                         float *logits)
+{
+    int32_t values[MAX_TOKENS], positions[MAX_TOKENS], out_loc[MAX_TOKENS];
+    int32_t num_pages = (golden->num_input + golden->num_output + PAGE_SIZE - 1) / PAGE_SIZE;
+    struct step_span tokens = {.table_idx = 3, .len = golden->num_input};
+    struct step_span pages = {.table_idx = 3, .len = num_pages, .value = golden->num_input};
+    int32_t len = 0;
+
+    memcpy(values, golden->input_ids, (size_t)golden->num_input * sizeof(int32_t));
+    for (int32_t i = 0; i < num_pages; i++)
+        values[golden->num_input + i] = 17 + i;
+    for (int32_t i = 0; i < golden->num_output; i++) {
+        int32_t extend_len = i == 0 ? golden->num_input : 1;
+        struct batch_row row = {
+            .table_idx = 3, .start = len, .extend_len = extend_len, .samples = true, .top_p = 1};
+        struct batch batch = {.step = i,
+                              .num_rows = 1,
+                              .num_tokens = extend_len,
+                              .max_extend_len = extend_len,
+                              .max_kv_len = len + extend_len,
+                              .is_decode = extend_len == 1,
+                              .rows = &row,
+                              .positions = positions,
+                              .out_loc = out_loc,
+                              .token_spans = &tokens,
+                              .page_spans = &pages,
+                              .num_token_spans = i == 0,
+                              .num_page_spans = i == 0,
+                              .values = values,
+                              .num_values = i == 0 ? golden->num_input + num_pages : 0};
+        const int32_t *result = NULL;
+        struct engine_times times;
+        for (int32_t j = 0; j < extend_len; j++, len++) {
+            positions[j] = len;
+            out_loc[j] = 17 * PAGE_SIZE + len;
+        }
+        ck_assert_ok(engine_launch(rig->engine, &batch));
+        ck_assert_ok(engine_wait(rig->engine, &result, &times));
+        out[i] = result[0];
+        if (i == 0 && logits)
+            ck_assert_ok(engine_read_logits(rig->engine, 0, logits));
+    }
+}
+
+static void check_golden(const char *dir)
+{
+    struct golden golden;
+    struct rig rig = {0};
+    int32_t out[MAX_TOKENS];
+
+    golden_open(&golden, dir);
+    rig_open(&rig, dir, ENGINE_CPU, 2);
+    float *logits = malloc((size_t)rig.model.vocab_size * sizeof(float));
+    for (int32_t r = 0; r < golden.num_rows; r++) {
+        const struct golden_row *row = &golden.rows[r];
+        answer_alone(&rig, row, out, logits);
+        for (int32_t i = 0; i < row->num_top; i++)
+            ck_assert_double_eq_tol((double)logits[row->top_ids[i]], row->top_logits[i], 1e-3);
+        for (int32_t i = 0; i < row->num_sure; i++)
+            ck_assert_msg(out[i] == row->output_ids[i], "%s row %d token %d: %d, not %d", dir, r, i,
+                          out[i], row->output_ids[i]);
+    }
+    free(logits);
+    engine_destroy(&rig.engine);
+    golden_close(&golden);
+}
+
+static const char *const tiny_models[] = {"llama", "mistral",    "qwen2",
+                                          "qwen3", "qwen3_yarn", "qwen3_moe"};
+
+START_TEST(tiny_models_answer_as_transformers)
+{
+    char dir[1024];
+
+    snprintf(dir, sizeof(dir), "%s/tiny_models/%s", getenv("MINISGL_TEST_DATA"), tiny_models[_i]);
+    check_golden(dir);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("engine");
+    TCase *tcase = tcase_create("engine");
+
+    tcase_set_timeout(tcase, 300);
+    tcase_add_loop_test(tcase, tiny_models_answer_as_transformers, 0, 6);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
