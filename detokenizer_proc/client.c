@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What one frame may hold; a single delta may be larger. */
+enum { MAX_MESSAGE_DELTAS = 16384, MAX_MESSAGE_BYTES = 8 << 20 };
+
 struct client *client_create(const struct client_id *id)
 {
     struct client *client = calloc(1, sizeof(*client));
@@ -77,16 +80,23 @@ void client_mark_pending(struct client *client, struct reply *reply, size_t num_
     client->num_pending++;
 }
 
-struct reply *client_take_pending(struct client *client)
+struct reply *client_take_pending(struct client *client, int32_t n)
 {
-    struct reply *first = client->first_pending;
+    struct reply *first = client->first_pending, *last = NULL;
 
-    for (struct reply *reply = first; reply; reply = reply->next_pending) {
+    client->num_pending -= n;
+    for (struct reply *reply = first; n > 0; n--) {
         client->unsent_bytes -= reply_unsent_bytes(reply);
         reply->is_pending = false;
+        last = reply;
+        reply = reply->next_pending;
     }
-    client->first_pending = client->last_pending = NULL;
-    client->num_pending = 0;
+    if (!last)
+        return NULL;
+    client->first_pending = last->next_pending;
+    if (!client->first_pending)
+        client->last_pending = NULL;
+    last->next_pending = NULL;
     return first;
 }
 
@@ -125,30 +135,42 @@ void client_drop_refusal(struct client *client)
     free(refusal);
 }
 
-struct status client_next_message(const struct client *client, struct arena *arena,
-                                  struct message *out)
+static struct status build_deltas(struct client *client, struct arena *arena, struct message *out)
+{
+    int32_t max =
+        client->num_pending < MAX_MESSAGE_DELTAS ? client->num_pending : MAX_MESSAGE_DELTAS;
+    struct delta *deltas = arena_alloc(arena, (size_t)max * sizeof(*deltas));
+    size_t num_bytes = 0;
+    int32_t n = 0;
+
+    if (!deltas)
+        return status_error(STATUS_NO_MEMORY, "no memory for %d deltas", max);
+    for (const struct reply *reply = client->first_pending; n < max; reply = reply->next_pending) {
+        deltas[n++] = reply_delta(reply);
+        num_bytes += reply_unsent_bytes(reply);
+        if (num_bytes > MAX_MESSAGE_BYTES)
+            break;
+    }
+    client->num_in_message = n;
+    *out = (struct message){.type = MESSAGE_DELTAS, .deltas = {n, deltas}};
+    return status_ok();
+}
+
+struct status client_next_message(struct client *client, struct arena *arena, struct message *out)
 {
     const struct refusal *refusal = client->first_refusal;
-    int32_t n = 0;
 
     if (client->owes_hello_ok) {
         *out = (struct message){.type = MESSAGE_HELLO_OK};
         return status_ok();
     }
-    if (refusal) {
-        *out = (struct message){
-            .type = MESSAGE_ERROR,
-            .error = {.rid = {refusal->bytes, refusal->rid_size},
-                      .uid = refusal->uid,
-                      .code = refusal->code,
-                      .message = {refusal->bytes + refusal->rid_size, refusal->message_size}}};
-        return status_ok();
-    }
-    struct delta *deltas = arena_alloc(arena, (size_t)client->num_pending * sizeof(*deltas));
-    if (!deltas)
-        return status_error(STATUS_NO_MEMORY, "no memory for %d deltas", client->num_pending);
-    for (const struct reply *reply = client->first_pending; reply; reply = reply->next_pending)
-        deltas[n++] = reply_delta(reply);
-    *out = (struct message){.type = MESSAGE_DELTAS, .deltas = {n, deltas}};
+    if (!refusal)
+        return build_deltas(client, arena, out);
+    *out = (struct message){
+        .type = MESSAGE_ERROR,
+        .error = {.rid = {refusal->bytes, refusal->rid_size},
+                  .uid = refusal->uid,
+                  .code = refusal->code,
+                  .message = {refusal->bytes + refusal->rid_size, refusal->message_size}}};
     return status_ok();
 }

@@ -27,6 +27,7 @@ struct client {
     struct reply *replies; /* the newest of those that have not been sent their terminal */
     struct reply *first_pending, *last_pending; /* those with something to send */
     int32_t num_pending;
+    int32_t num_in_message; /* of them, the first, are in the message that was built last */
     struct refusal *first_refusal, *last_refusal; /* owned */
     bool owes_hello_ok;
     size_t unsent_bytes; /* of all pending replies and refusals */
@@ -46,8 +47,9 @@ void client_detach(struct client *client, struct reply *reply);
 /* The reply has grown by num_bytes of what is to be sent, or has ended (num_bytes may be 0). */
 void client_mark_pending(struct client *client, struct reply *reply, size_t num_bytes);
 
-/* Empties the list of what has something to send, and returns it, chained by next_pending. */
-struct reply *client_take_pending(struct client *client);
+/* Takes the first n off the list of what has something to send; returns them, chained by
+ * next_pending. */
+struct reply *client_take_pending(struct client *client, int32_t n);
 
 /* Copies rid and message. STATUS_NO_MEMORY changes nothing. */
 MUST_CHECK struct status client_add_refusal(struct client *client, uint64_t uid,
@@ -61,8 +63,9 @@ static inline bool client_has_unsent(const struct client *client)
 }
 
 /* What is to be sent next, borrowed from the client, its replies and the arena: hello_ok, error or
- * deltas. Only if client_has_unsent(). */
-MUST_CHECK struct status client_next_message(const struct client *client, struct arena *arena,
+ * deltas (all that wait, unless that makes more than a frame should hold). Only if
+ * client_has_unsent(). */
+MUST_CHECK struct status client_next_message(struct client *client, struct arena *arena,
                                              struct message *out);
 
 #endif

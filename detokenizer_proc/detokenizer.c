@@ -297,8 +297,10 @@ void detokenizer_message_sent(struct detokenizer *d, struct client *client)
         client_drop_refusal(client);
         return;
     }
-    for (struct reply *reply = client_take_pending(client), *next; reply; reply = next) {
+    struct reply *reply = client_take_pending(client, client->num_in_message);
+    for (struct reply *next; reply; reply = next) {
         next = reply->next_pending;
+        reply->next_pending = NULL;
         reply_sent(reply);
         if (reply->finish) {
             client_detach(client, reply);
@@ -361,7 +363,7 @@ void detokenizer_client_gone(struct detokenizer *d, struct client *client)
 {
     add_abort(d, &(struct abort_msg){.by_client = true, .client = client->id});
     d->stats.num_gone++;
-    client_take_pending(client);
+    client_take_pending(client, client->num_pending);
     while (client->replies) {
         struct reply *reply = client->replies;
         client_detach(client, reply);

@@ -108,21 +108,25 @@ struct status reply_flush(struct reply *reply, bool *out_matched)
 
 struct delta reply_delta(const struct reply *reply)
 {
-    const char *message = reply->error_message ? reply->error_message : "";
-
-    return (struct delta){
+    struct delta delta = {
         .rid = {reply->rid, reply->rid_size},
         .uid = reply->uid,
         .text = {(const uint8_t *)reply->unsent, reply->unsent_size},
-        .ids = reply->want_ids ? reply->unsent_ids : NULL,
+        .ids = reply->unsent_ids,
         .num_ids = (int32_t)reply->num_unsent_ids,
-        .finish = reply->finish,
-        .error = reply->error,
-        .error_message = {(const uint8_t *)message, strlen(message)},
-        .usage = reply->usage,
-        .first_token_ns = reply->first_token_ns,
-        .last_token_ns = reply->last_token_ns,
     };
+
+    if (reply->finish == FINISH_NONE)
+        return delta;
+    delta.finish = reply->finish;
+    delta.error = reply->error;
+    if (reply->error_message)
+        delta.error_message =
+            (struct bytes){(const uint8_t *)reply->error_message, strlen(reply->error_message)};
+    delta.usage = reply->usage;
+    delta.first_token_ns = reply->first_token_ns;
+    delta.last_token_ns = reply->last_token_ns;
+    return delta;
 }
 
 void reply_sent(struct reply *reply)
