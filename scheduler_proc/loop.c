@@ -1,0 +1,458 @@
+/*
+ * loop.c - see loop.h. Nothing in it blocks but the poller, when there is no work, and the wait for
+ * a step.
+ */
+#include "scheduler_proc/loop.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/arena.h"
+#include "common/clock.h"
+#include "common/json.h"
+#include "common/log.h"
+#include "proto/link.h"
+#include "proto/messages_codec.h"
+#include "scheduler_proc/loop_stats.h"
+#include "scheduler_proc/step_times.h"
+
+enum {
+    MAX_FRAMES_PER_TURN = 1024, /* of one socket, between two steps */
+    MAX_ROWS_PER_FRAME = 4096,
+    MAX_UNSENT_BYTES = 32 << 20, /* beyond: no more requests are read */
+    MAX_FRAME_MEMORY = 256 << 20,
+    LINGER_MS = 1000,
+    WATCH_INTERVAL_MS = 1000, /* of what has no event of its own */
+    STALL_INTERVAL_MS = 10,
+};
+
+static const int64_t ns_per_ms = 1000000;
+
+struct loop {
+    struct loop_args args;
+    struct link *endpoint, *detokenizer, *control; /* owned; control may be NULL */
+    struct link_poller *poller;                    /* owned */
+    struct arena arena;                            /* of one frame */
+    struct frame_buffer frame;
+    struct json_writer text;
+
+    struct engine *engine; /* borrowed, as the next two, while it runs */
+    struct scheduler *scheduler;
+    struct trace *trace;
+    struct step_times times;
+    struct loop_counters counters;
+    struct log_limit garbage_limit, nan_limit;
+    bool is_draining;
+    int64_t deadline_ns; /* of a shutdown's grace; 0: none */
+    bool has_slept;      /* since the last step was launched */
+};
+
+/* ---- life ---- */
+
+struct status loop_open(const struct loop_args *args, struct loop **out)
+{
+    struct loop *loop = calloc(1, sizeof(*loop));
+    struct status status;
+
+    if (!loop)
+        return status_error(STATUS_NO_MEMORY, "loop: no memory");
+    loop->args = *args;
+    loop->counters.start_ns = clock_now_ns();
+    arena_init(&loop->arena, 0, MAX_FRAME_MEMORY);
+    status = link_open(&(struct link_args){.kind = LINK_PULL,
+                                           .endpoint = args->endpoint,
+                                           .bind = true,
+                                           .curve_server_key = args->curve_server_key,
+                                           .curve_client_keys = args->curve_client_keys},
+                       &loop->endpoint);
+    if (status.code)
+        goto out;
+    status = link_open(&(struct link_args){.kind = LINK_PUSH,
+                                           .endpoint = args->detokenizer,
+                                           .curve_server_key = args->curve_server_key,
+                                           .curve_client_keys = args->curve_client_keys},
+                       &loop->detokenizer);
+    if (status.code == STATUS_OK && args->control)
+        status = link_open(
+            &(struct link_args){.kind = LINK_REP, .endpoint = args->control, .bind = true},
+            &loop->control);
+    if (status.code)
+        goto out;
+    struct link *links[] = {loop->endpoint, loop->detokenizer, loop->control};
+    status = link_poller_open(links, args->control ? 3 : 2, &loop->poller);
+    if (status.code)
+        goto out;
+    *out = loop;
+    loop = NULL;
+out:
+    loop_close(&loop);
+    return status;
+}
+
+void loop_close(struct loop **out_loop)
+{
+    struct loop *loop = *out_loop;
+
+    if (!loop)
+        return;
+    link_poller_close(&loop->poller);
+    link_close(&loop->endpoint, 0);
+    link_close(&loop->detokenizer, LINGER_MS);
+    link_close(&loop->control, 100);
+    frame_buffer_deinit(&loop->frame);
+    json_writer_deinit(&loop->text);
+    arena_deinit(&loop->arena);
+    free(loop);
+    *out_loop = NULL;
+}
+
+const char *loop_endpoint(const struct loop *loop)
+{
+    return link_endpoint(loop->endpoint);
+}
+
+const char *loop_control(const struct loop *loop)
+{
+    return loop->control ? link_endpoint(loop->control) : "";
+}
+
+static void trace_cpu(struct loop *loop, const char *name, int64_t begin_ns,
+                      const struct batch *batch)
+{
+    if (loop->trace)
+        trace_add(loop->trace, &(struct trace_span){.track = TRACE_SCHEDULER,
+                                                    .name = name,
+                                                    .begin_ns = begin_ns,
+                                                    .end_ns = clock_now_ns(),
+                                                    .step = batch ? batch->step : -1,
+                                                    .num_tokens = batch ? batch->num_tokens : 0,
+                                                    .num_rows = batch ? batch->num_rows : 0});
+}
+
+/* ---- receiving ---- */
+
+static void drop_frame(struct loop *loop, const char *why)
+{
+    int64_t skipped;
+
+    loop->counters.frames_dropped++;
+    if (log_limited(&loop->garbage_limit, clock_now_ns(), &skipped))
+        log_warn("frame dropped: %s (%lld more such lines)", why, (long long)skipped);
+}
+
+static void take_frame(struct loop *loop, const struct bytes *frame)
+{
+    struct message message;
+    struct message_fault fault;
+
+    arena_reset(&loop->arena);
+    loop->counters.frames_in++;
+    struct status status = message_decode(frame->data, frame->size, &loop->arena, &message, &fault);
+    if (status.code) {
+        drop_frame(loop, status.msg);
+        return;
+    }
+    if (message.type != MESSAGE_REQUEST && message.type != MESSAGE_ABORT)
+        drop_frame(loop, "neither request nor abort");
+    else if (message.run && loop->args.run && message.run != loop->args.run)
+        drop_frame(loop, "of another run");
+    else if (message.type == MESSAGE_REQUEST)
+        scheduler_submit(loop->scheduler, &message.request);
+    else
+        scheduler_abort(loop->scheduler, &message.abort);
+}
+
+static void drain(struct loop *loop)
+{
+    if (!loop->is_draining)
+        log_info("draining: no new requests are taken");
+    loop->is_draining = true;
+    scheduler_drain(loop->scheduler);
+}
+
+static struct control_reply_msg obey(struct loop *loop, const struct control_msg *control)
+{
+    static const char bad_level[] = "level must be error, warn, info or debug";
+    struct loop_state state = {.is_overlapped = loop->args.is_overlapped,
+                               .is_draining = loop->is_draining,
+                               .unsent_bytes = link_queued_bytes(loop->detokenizer)};
+    struct control_reply_msg reply = {.ok = true};
+    enum log_level level = LOG_INFO;
+    char name[16];
+
+    switch (control->command) {
+    case CONTROL_PING:
+        break;
+    case CONTROL_STATS:
+        loop_stats_write(loop->scheduler, engine_info(loop->engine), &loop->times, &loop->counters,
+                         &state, &loop->text);
+        reply.info = (struct bytes){(const uint8_t *)loop->text.data, loop->text.size};
+        break;
+    case CONTROL_DRAIN:
+        drain(loop);
+        break;
+    case CONTROL_FLUSH_CACHE:
+        log_info("cache flushed pages=%d", scheduler_flush_cache(loop->scheduler));
+        break;
+    case CONTROL_LOG_LEVEL:
+        snprintf(name, sizeof(name), "%.*s", (int)control->level.size,
+                 control->level.size ? (const char *)control->level.data : "");
+        reply.ok = log_level_parse(name, &level);
+        if (reply.ok)
+            log_set_level(level);
+        else
+            reply.message = (struct bytes){(const uint8_t *)bad_level, sizeof(bad_level) - 1};
+        break;
+    }
+    return reply;
+}
+
+static void answer_control(struct loop *loop, const struct link_frame *frame)
+{
+    static const char not_control[] = "not a control message";
+    struct message message = {0};
+    struct message_fault fault;
+    struct message answer = {.type = MESSAGE_CONTROL_REPLY};
+    struct bytes peer = {.size = 0};
+
+    arena_reset(&loop->arena);
+    /* The peer is borrowed until the link's next call: the answer is one. */
+    char *copy = arena_copy(&loop->arena, frame->peer.data, frame->peer.size);
+    if (!copy)
+        return;
+    peer = (struct bytes){(const uint8_t *)copy, frame->peer.size};
+    struct status status =
+        message_decode(frame->data.data, frame->data.size, &loop->arena, &message, &fault);
+    if (status.code)
+        answer.control_reply.message =
+            (struct bytes){(const uint8_t *)status.msg, strlen(status.msg)};
+    else if (message.type != MESSAGE_CONTROL)
+        answer.control_reply.message =
+            (struct bytes){(const uint8_t *)not_control, sizeof(not_control) - 1};
+    else
+        answer.control_reply = obey(loop, &message.control);
+    status = message_encode(&answer, &loop->frame);
+    if (status.code == STATUS_OK)
+        status = link_send_to(loop->control, &peer, loop->frame.data, loop->frame.size);
+    if (status.code && status.code != STATUS_GONE)
+        log_warn("control: %s", status.msg);
+}
+
+static bool is_choked(const struct loop *loop)
+{
+    return link_queued_bytes(loop->detokenizer) > MAX_UNSENT_BYTES;
+}
+
+/* Reads what has arrived; with may_wait until something has. */
+static void receive(struct loop *loop, int timeout_ms)
+{
+    struct link_frame frame;
+    int64_t begin_ns;
+
+    if (timeout_ms != 0) {
+        link_poller_wait(loop->poller, timeout_ms);
+        loop->has_slept = true;
+    }
+    begin_ns = clock_now_ns();
+    link_flush(loop->detokenizer);
+    for (int i = 0; i < MAX_FRAMES_PER_TURN && loop->control && link_receive(loop->control, &frame);
+         i++)
+        answer_control(loop, &frame);
+    for (int i = 0;
+         i < MAX_FRAMES_PER_TURN && !is_choked(loop) && link_receive(loop->endpoint, &frame); i++)
+        take_frame(loop, &frame.data);
+    trace_cpu(loop, "receive", begin_ns, NULL);
+}
+
+/* ---- sending ---- */
+
+static void send(struct loop *loop, const struct message *message)
+{
+    struct status status = message_encode(message, &loop->frame);
+
+    if (status.code == STATUS_OK)
+        status = link_send(loop->detokenizer, loop->frame.data, loop->frame.size);
+    if (status.code) { /* bounded by is_choked(): out of memory */
+        log_error("to the detokenizer: %s", status.msg);
+        return;
+    }
+    loop->counters.frames_out++;
+    loop->counters.bytes_out += loop->frame.size;
+}
+
+static void note_errors(struct loop *loop, const struct token_row *rows, int32_t num_rows)
+{
+    int64_t skipped;
+
+    for (int32_t i = 0; i < num_rows; i++) {
+        if (rows[i].finish != FINISH_ERROR || rows[i].error != ERROR_INTERNAL)
+            continue;
+        loop->counters.num_nan++;
+        if (log_limited(&loop->nan_limit, clock_now_ns(), &skipped))
+            log_error("request ended: NaN among its logits uid=%llu (%lld more such lines)",
+                      (unsigned long long)rows[i].uid, (long long)skipped);
+    }
+}
+
+/* Sends what has been decided since the last time. */
+static void publish(struct loop *loop, int64_t now_ns)
+{
+    int32_t num_rows = 0, num_rejections = 0;
+    const struct token_row *rows = scheduler_outputs(loop->scheduler, &num_rows);
+    const struct rejected_msg *rejections = scheduler_rejections(loop->scheduler, &num_rejections);
+
+    if (num_rows == 0 && num_rejections == 0)
+        return;
+    for (int32_t i = 0; i < num_rows; i += MAX_ROWS_PER_FRAME) {
+        int32_t count = num_rows - i < MAX_ROWS_PER_FRAME ? num_rows - i : MAX_ROWS_PER_FRAME;
+        send(loop, &(struct message){
+                       .type = MESSAGE_TOKENS,
+                       .run = loop->args.run,
+                       .tokens = {.step_end_ns = now_ns, .num_rows = count, .rows = rows + i}});
+    }
+    for (int32_t i = 0; i < num_rejections; i++)
+        send(loop, &(struct message){
+                       .type = MESSAGE_REJECTED, .run = loop->args.run, .rejected = rejections[i]});
+    note_errors(loop, rows, num_rows);
+    scheduler_clear_outputs(loop->scheduler);
+}
+
+/* ---- steps ---- */
+
+/* Forms a step and launches it; *out NULL when there is none to form. */
+static struct status launch(struct loop *loop, const struct batch **out)
+{
+    int64_t begin_ns = clock_now_ns();
+    struct status status;
+
+    *out = NULL;
+    if (link_has_queued(loop->detokenizer))
+        return status_ok();
+    const struct batch *batch = scheduler_next_batch(loop->scheduler);
+    if (!batch)
+        return status_ok();
+    if (loop->has_slept)
+        step_times_wake(&loop->times, begin_ns);
+    loop->has_slept = false;
+    trace_cpu(loop, "form", begin_ns, batch);
+    begin_ns = clock_now_ns();
+    status = engine_launch(loop->engine, batch);
+    trace_cpu(loop, "launch", begin_ns, batch);
+    if (status.code == STATUS_OK)
+        *out = batch;
+    return status;
+}
+
+/* Waits for the step and hands its tokens to the core. */
+static struct status process(struct loop *loop, const struct batch *batch)
+{
+    const int32_t *tokens = NULL;
+    struct engine_times times = {0};
+    struct status status = engine_wait(loop->engine, &tokens, &times);
+    int64_t now_ns = clock_now_ns();
+
+    if (status.code)
+        return status;
+    step_times_add(&loop->times, times.begin_ns, times.end_ns);
+    if (loop->trace)
+        trace_add(loop->trace, &(struct trace_span){.track = TRACE_DEVICE,
+                                                    .name = batch->is_decode ? "decode" : "prefill",
+                                                    .begin_ns = times.begin_ns,
+                                                    .end_ns = times.end_ns,
+                                                    .step = batch->step,
+                                                    .num_tokens = batch->num_tokens,
+                                                    .num_rows = batch->num_rows});
+    struct batch done = *batch; /* the batch is the core's again after finish_step */
+    scheduler_finish_step(loop->scheduler, batch, tokens);
+    publish(loop, now_ns);
+    trace_cpu(loop, "process", now_ns, &done);
+    return status_ok();
+}
+
+/* ---- the loop ---- */
+
+/* A signal starts the shutdown; at the end of its grace what still runs is ended. */
+static void heed_signals(struct loop *loop)
+{
+    int64_t now_ns = clock_now_ns();
+
+    if (link_interrupted() && !loop->deadline_ns) {
+        drain(loop);
+        loop->deadline_ns = now_ns + loop->args.grace_ns;
+    }
+    if (loop->deadline_ns && now_ns >= loop->deadline_ns && scheduler_has_work(loop->scheduler)) {
+        log_warn("shutdown: ending what still runs after a grace of %lld ms",
+                 (long long)(loop->args.grace_ns / ns_per_ms));
+        scheduler_end_all(loop->scheduler, ERROR_SHUTTING_DOWN);
+        loop->deadline_ns = INT64_MAX; /* once */
+    }
+}
+
+/* How long receive() may sleep when nothing is on the device and nothing could be formed. */
+static int idle_timeout_ms(const struct loop *loop)
+{
+    if (is_choked(loop))
+        return STALL_INTERVAL_MS;
+    if (loop->deadline_ns) {
+        int64_t left_ms = (loop->deadline_ns - clock_now_ns()) / ns_per_ms + 1;
+        return left_ms < 1 ? 1 : left_ms < WATCH_INTERVAL_MS ? (int)left_ms : WATCH_INTERVAL_MS;
+    }
+    return scheduler_has_work(loop->scheduler) || link_has_queued(loop->detokenizer)
+               ? WATCH_INTERVAL_MS
+               : -1;
+}
+
+static struct status turn_until_done(struct loop *loop)
+{
+    const struct batch *previous = NULL;
+    const struct batch *batch = NULL;
+    int timeout_ms = 0;
+    struct status status = status_ok();
+
+    for (;;) {
+        receive(loop, timeout_ms);
+        heed_signals(loop);
+        status = launch(loop, &batch);
+        if (status.code)
+            return status;
+        publish(loop, clock_now_ns());
+        if (loop->args.is_overlapped) {
+            const struct batch *launched = batch;
+            batch = previous; /* to be processed now, while the new one runs */
+            previous = launched;
+        }
+        timeout_ms = 0;
+        if (batch)
+            status = process(loop, batch);
+        else if (!previous && loop->is_draining && !scheduler_has_work(loop->scheduler))
+            return status;
+        else if (!previous)
+            timeout_ms = idle_timeout_ms(loop);
+        if (status.code)
+            return status;
+    }
+}
+
+/* Bounded: a detokenizer that takes nothing must not keep us alive. */
+static void flush(struct loop *loop)
+{
+    int64_t deadline_ns = clock_now_ns() + LINGER_MS * ns_per_ms;
+
+    while (!link_flush(loop->detokenizer) && clock_now_ns() < deadline_ns)
+        link_poller_wait(loop->poller, STALL_INTERVAL_MS);
+}
+
+struct status loop_run(struct loop *loop, struct engine *engine, struct scheduler *scheduler,
+                       struct trace *trace)
+{
+    loop->engine = engine;
+    loop->scheduler = scheduler;
+    loop->trace = trace;
+    struct status status = turn_until_done(loop);
+    if (status.code) {
+        scheduler_end_all(scheduler, ERROR_INTERNAL);
+        publish(loop, clock_now_ns());
+    }
+    flush(loop);
+    return status;
+}

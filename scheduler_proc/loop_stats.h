@@ -1,0 +1,29 @@
+/* loop_stats.h - the JSON object that the scheduler answers to `stats`. */
+#ifndef SCHEDULER_PROC_LOOP_STATS_H
+#define SCHEDULER_PROC_LOOP_STATS_H
+
+#include <stdint.h>
+
+#include "common/json.h"
+#include "scheduler_proc/engine.h"
+#include "scheduler_proc/scheduler.h"
+#include "scheduler_proc/step_times.h"
+
+struct loop_counters {
+    int64_t start_ns;
+    uint64_t frames_in, frames_out, bytes_out, frames_dropped;
+    uint64_t num_nan; /* requests that NaN logits ended */
+};
+
+/* What else the loop knows of its state. */
+struct loop_state {
+    bool is_overlapped, is_draining;
+    size_t unsent_bytes; /* queued for the detokenizer */
+};
+
+/* Replaces the writer's text. */
+void loop_stats_write(const struct scheduler *scheduler, const struct engine_info *engine,
+                      const struct step_times *times, const struct loop_counters *counters,
+                      const struct loop_state *state, struct json_writer *out);
+
+#endif
