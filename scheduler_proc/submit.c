@@ -67,8 +67,9 @@ void scheduler_submit(struct scheduler *scheduler, const struct request_msg *req
     }
     if (request->num_input_ids >= (size_t)max_seq_len) {
         code = ERROR_TOO_LONG;
-        status = status_error(STATUS_INVALID, "prompt of %zu tokens, at most %d",
-                              request->num_input_ids, max_seq_len - 1);
+        status = status_error(STATUS_INVALID,
+                              "input_ids: prompt of %zu tokens must be shorter than max_seq_len %d",
+                              request->num_input_ids, max_seq_len);
         goto refused;
     }
     if (scheduler->draining) {

@@ -1,0 +1,317 @@
+#!/usr/bin/env python3
+"""minisgl-scheduler alone: the test is its tokenizer and its detokenizer, over real sockets."""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import time
+
+import zmq
+
+import wire
+from wire import ROOT, Process, Socket
+
+DEMO = ROOT / "tools/demo_model"
+TINY = ROOT / "tests/data/tiny_models"
+CLIENT = b"\x01" + bytes(15)
+
+
+class Scheduler(Process):
+    def __init__(self, *options, model=DEMO, env=None):
+        self.path = wire.folder()
+        self.detokenizer = Socket(zmq.PULL, self.endpoint("detokenizer"), bind=True)
+        os.environ.pop("MINISGL_DISABLE_OVERLAP_SCHEDULING", None)
+        os.environ.update(env or {})
+        super().__init__(
+            "scheduler_proc/minisgl-scheduler", "--model", model, "--endpoint", self.endpoint("scheduler"),
+            "--detokenizer", self.endpoint("detokenizer"), "--control", self.endpoint("control"), *options,
+        )  # fmt: skip
+        os.environ.pop("MINISGL_DISABLE_OVERLAP_SCHEDULING", None)
+        self.input = Socket(zmq.PUSH, self.endpoint("scheduler"))
+        self.control = Socket(zmq.REQ, self.endpoint("control"))
+        self.answers = {}
+
+    def endpoint(self, name):
+        return f"ipc://{self.path}/{name}.ipc"
+
+    def request(self, uid, ids, client=CLIENT, **keys):
+        sampling = {"max_tokens": 16, "seed": 0, "temperature": 0.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}
+        sampling |= {"ignore_eos": False, "stop_token_ids": []}
+        packed = struct.pack(f"<{len(ids)}i", *ids)
+        self.input.say("request", uid=uid, client=client, input_ids=packed, reply_to=b"r%d" % uid, **(sampling | keys))
+
+    def wait(self, *uids, timeout_s=60):
+        """Reads until each of these requests has ended; their answers: tokens, finish, more of the first row."""
+        deadline = time.monotonic() + timeout_s
+        while not all(self.answers.get(uid, {}).get("finish") for uid in uids):
+            message = self.detokenizer.hear(timeout_ms=max(0, int((deadline - time.monotonic()) * 1000)))
+            assert message, (uids, self.answers)
+            self.take(message)
+        return [self.answers[uid] for uid in uids]
+
+    def take(self, message):
+        if message["type"] == "rejected":
+            answer = {"tokens": [], "finish": "rejected", **message}
+            self.answers.setdefault(("rejected", message["uid"]), answer)
+            self.answers.setdefault(message["uid"], answer)
+            return
+        assert message["type"] == "tokens", message
+        for uid, token, finish, *more in message["rows"]:
+            first = uid not in self.answers
+            answer = self.answers.setdefault(uid, {"tokens": [], "finish": None})
+            assert not answer["finish"], (uid, "after its end")
+            more = more[0] if more and more[0] else {}
+            assert first == ("reply_to" in more), (uid, more)
+            answer.update(more)
+            if token is not None:
+                answer["tokens"].append(token)
+            answer["finish"] = finish
+
+    def stats(self):
+        answer = self.control.ask("stats")
+        assert answer["ok"], answer
+        return json.loads(answer["info"])
+
+    def check_empty(self):
+        """Nobody holds a page or a row; a short request works at once."""
+        deadline = time.monotonic() + 5
+        while True:
+            stats = self.stats()
+            pages = stats["pages"]
+            total = stats["engine"]["num_pages"]
+            if (stats["queued"], stats["running"], stats["waiting_rows"]) == (0, 0, 0):
+                assert pages["free"] + pages["cached"] == total, pages
+                assert pages["private"] == pages["protected"] == 0, pages
+                break
+            assert time.monotonic() < deadline, stats
+            time.sleep(0.01)
+        uid = 1 << 40 | len(self.answers)
+        self.request(uid, [1, 2, 3, 4, 5], max_tokens=1, ignore_eos=True)
+        (answer,) = self.wait(uid, timeout_s=5)
+        assert answer["finish"] == "length" and len(answer["tokens"]) == 1, answer
+        return stats
+
+
+def golden(folder):
+    with open(folder / "golden.jsonl", encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def sure(row):
+    return row["output_ids"][: row["min_margin_at"]] if row["min_margin"] < 1e-3 else row["output_ids"]
+
+
+def check_golden(scheduler, rows, base):
+    for index, row in enumerate(rows):
+        scheduler.request(base + index, row["input_ids"], max_tokens=200)
+    for row, answer in zip(rows, scheduler.wait(*range(base, base + len(rows)))):
+        want = sure(row)
+        assert answer["tokens"][: len(want)] == want, (want, answer)
+        assert answer["prompt_tokens"] == len(row["input_ids"])
+        if want is row["output_ids"]:
+            assert answer["finish"] == row["finish_reason"] and len(answer["tokens"]) == len(want), answer
+
+
+def test_demo_model_answers_as_transformers_with_both_loops():
+    for loop in ("", "1"):
+        scheduler = Scheduler("--dtype", "float32", env={"MINISGL_DISABLE_OVERLAP_SCHEDULING": loop})
+        rows = golden(DEMO) if not loop else golden(DEMO)[:4]
+        check_golden(scheduler, rows, 1)
+        check_golden(scheduler, rows[:4], 1001)  # warm
+        stats = scheduler.check_empty()
+        assert stats["overlap"] == (not loop) and stats["cached_tokens"] > 0, stats
+        code, seconds, log = scheduler.stop()
+        assert code == 0 and seconds < 2, (code, seconds, log)
+
+
+def test_wrong_requests_are_refused_and_disturb_nobody():
+    scheduler = Scheduler("--device", "sim", "--max-seq-len-override", 512, "--max-running-requests", 4)
+    scheduler.request(1, [1, 2, 3], max_tokens=200, ignore_eos=True)
+    for uid, length in ((2, 513), (3, 512)):
+        scheduler.request(uid, [7] * length)
+        (answer,) = scheduler.wait(uid)
+        assert answer["finish"] == "rejected" and answer["code"] == "too_long", answer
+        assert str(length) in answer["message"] and "512" in answer["message"], answer
+    scheduler.request(4, [7] * 511, ignore_eos=True)
+    scheduler.request(5, [])
+    scheduler.request(6, [1, 1 << 20])
+    scheduler.request(1, [9, 9, 9])  # a uid in use
+    one, long, empty, outside = scheduler.wait(1, 4, 5, 6)
+    assert long["finish"] == "length" and len(long["tokens"]) == 1, long
+    assert empty["finish"] == outside["finish"] == "rejected", (empty, outside)
+    assert one["finish"] == "length" and len(one["tokens"]) == 200, one
+    assert ("rejected", 1) in scheduler.answers
+    scheduler.input.socket.send(b"\xc1garbage")
+    scheduler.input.socket.send(b"\x91" * 100000)
+    scheduler.input.say("ping")
+    scheduler.check_empty()
+    assert scheduler.stats()["frames_dropped"] == 3
+
+
+def test_aborts_end_queued_and_running_requests():
+    scheduler = Scheduler("--device", "sim", "--max-running-requests", 1, "--sim-step-us", 2000)
+    other = b"\x02" + bytes(15)
+    scheduler.request(1, [1, 2, 3], max_tokens=1000, ignore_eos=True)
+    scheduler.request(2, [1, 2, 3], client=other)
+    scheduler.request(3, [1, 2, 3], client=other)
+    scheduler.input.say("abort", uid=99)
+    scheduler.input.say("abort", client=other)
+    two, three = scheduler.wait(2, 3)
+    assert two["finish"] == three["finish"] == "abort" and not two["tokens"] + three["tokens"], (two, three)
+    scheduler.input.say("abort", uid=1)
+    (one,) = scheduler.wait(1)
+    assert one["finish"] == "abort" and len(one["tokens"]) < 1000
+    scheduler.check_empty()
+
+
+def test_sim_text_does_not_depend_on_company_chunks_pages_or_loop():
+    prompts = [[(uid * 7 + i) % 2000 for i in range(3 + 37 * uid % 300)] for uid in range(1, 25)]
+    prompts += [prompts[5][:], prompts[5] + [1, 2], prompts[7][:40]]
+    seen = {}
+    for options, loop in (
+        (["--page-size", 1], ""), (["--page-size", 16, "--max-prefill-length", 64], "1"),
+        (["--page-size", 4, "--max-prefill-length", 7, "--policy", "mixed", "--max-running-requests", 5], ""),
+        (["--page-size", 1, "--cache-type", "naive", "--max-prefill-length", 5], ""),
+    ):  # fmt: skip
+        scheduler = Scheduler("--device", "sim", "--sim-step-us", 0, *options,
+                              env={"MINISGL_DISABLE_OVERLAP_SCHEDULING": loop})  # fmt: skip
+        for uid, ids in enumerate(prompts, 1):
+            scheduler.request(uid, ids, max_tokens=40, temperature=float(uid % 2), seed=uid)
+        for uid, answer in enumerate(scheduler.wait(*range(1, len(prompts) + 1)), 1):
+            assert seen.setdefault(uid, answer["tokens"]) == answer["tokens"], (options, loop, uid)
+        scheduler.check_empty()
+        scheduler.stop()
+
+
+def test_idle_costs_nothing_and_ends_at_once():
+    scheduler = Scheduler()
+
+    def cpu():
+        fields = pathlib.Path(f"/proc/{scheduler.process.pid}/stat").read_text().rsplit(")")[1].split()
+        return int(fields[11]) + int(fields[12])
+
+    scheduler.check_empty()
+    before = cpu()
+    time.sleep(1)
+    assert cpu() - before <= 1  # hundredths of a second
+    code, seconds, _ = scheduler.stop()
+    assert code == 0 and seconds < 2
+
+
+def test_sigterm_lets_streams_finish_within_the_grace():
+    scheduler = Scheduler("--device", "sim", "--sim-step-us", 2000)
+    for uid in range(1, 5):
+        scheduler.request(uid, [uid], max_tokens=200, ignore_eos=True)
+    while 4 not in scheduler.answers:
+        scheduler.take(scheduler.detokenizer.hear())
+    scheduler.process.send_signal(signal.SIGTERM)
+    time.sleep(0.05)
+    scheduler.request(9, [1])
+    *streams, late = scheduler.wait(1, 2, 3, 4, 9)
+    assert all(s["finish"] == "length" and len(s["tokens"]) == 200 for s in streams)
+    assert late["finish"] == "rejected" and late["code"] == "shutting_down", late
+    code, _, log = scheduler.stop(None)
+    assert code == 0, log
+
+
+def test_what_outlasts_the_grace_gets_a_reason():
+    scheduler = Scheduler("--device", "sim", "--sim-step-us", 5000, "--shutdown-grace", 0.2, "--max-running-requests", 2)
+    for uid in range(1, 5):
+        scheduler.request(uid, [uid], max_tokens=2000, ignore_eos=True)
+    while 2 not in scheduler.answers:
+        scheduler.take(scheduler.detokenizer.hear())
+    scheduler.process.send_signal(signal.SIGTERM)
+    for answer in scheduler.wait(1, 2, 3, 4):
+        assert answer["finish"] == "error" and answer["error"] == "shutting_down", answer
+    code, seconds, log = scheduler.stop(None)
+    assert code == 0 and seconds < 2, log
+
+
+def test_control():
+    scheduler = Scheduler("--device", "sim")
+    assert scheduler.control.ask("ping")["ok"]
+    scheduler.request(1, list(range(64)), max_tokens=2)
+    scheduler.wait(1)
+    assert scheduler.stats()["pages"]["cached"] > 0
+    assert scheduler.control.ask("flush_cache")["ok"]
+    assert scheduler.stats()["pages"]["cached"] == 0
+    assert scheduler.control.ask("log_level", level="debug")["ok"]
+    assert not scheduler.control.ask("log_level", level="loud")["ok"]
+    assert not scheduler.control.ask("generate", rid="a", prompt="b")["ok"]
+    assert scheduler.control.ask("drain")["ok"]
+    assert scheduler.process.wait(timeout=2) == 0
+
+
+def test_frames_of_another_run_are_dropped():
+    scheduler = Scheduler("--device", "sim", "--run", 5)
+    scheduler.request(1, [1], run=4)
+    scheduler.request(2, [1], run=5, max_tokens=1)
+    scheduler.request(3, [1], max_tokens=1)
+    scheduler.wait(2, 3)
+    assert 1 not in scheduler.answers and scheduler.stats()["frames_dropped"] == 1
+
+
+def test_trace_shows_the_overlap():
+    path = wire.folder() / "trace.json"
+    scheduler = Scheduler("--device", "sim", "--sim-step-us", 3000, "--trace", path)
+    for uid in range(1, 5):
+        scheduler.request(uid, [uid] * 10, max_tokens=150, ignore_eos=True)
+    scheduler.wait(1, 2, 3, 4)
+    code, _, log = scheduler.stop()
+    assert code == 0, log
+    events = [e for e in json.loads(path.read_text())["traceEvents"] if e["ph"] == "X"]
+    launched = {e["args"]["step"]: e["ts"] + e["dur"] for e in events if e["name"] == "launch"}
+    ended = {e["args"]["step"]: e["ts"] + e["dur"] for e in events if e["tid"] == 2}
+    steps = [k for k in ended if k + 1 in launched and k > 3]
+    ahead = sum(launched[k + 1] < ended[k] for k in steps)
+    assert len(steps) > 100 and ahead >= 0.99 * len(steps), (ahead, len(steps))
+    assert max(e["dur"] for e in events if e["name"] == "launch") < 1000  # microseconds
+
+
+def test_start_fails_by_name():
+    path = wire.folder()
+    program = wire.BUILD / "scheduler_proc/minisgl-scheduler"
+    sockets = ["--endpoint", f"ipc://{path}/s", "--detokenizer", f"ipc://{path}/d"]
+
+    def start(model, *options):
+        result = subprocess.run(
+            [program, "--model", model, *sockets, *options], capture_output=True, text=True, timeout=10
+        )
+        return result.returncode, result.stderr
+
+    def broken(name, **files):
+        model = path / name
+        shutil.copytree(TINY / "qwen3", model)
+        for file, text in files.items():
+            file = {"index": "model.safetensors.index.json", "config": "config.json"}.get(file, file)
+            if text is None:
+                (model / file).unlink()
+            else:
+                (model / file).write_text(text)
+        return model
+
+    config = (TINY / "qwen3/config.json").read_text()
+    for model, wanted in (
+        (path / "nothing", "config.json"),
+        (broken("shard", **{"model-00002-of-00003.safetensors": None}), "model-00002-of-00003.safetensors"),
+        (broken("lfs", **{"model-00001-of-00003.safetensors": "version https://git-lfs.github.com/spec/v1\n"}), "LFS"),
+        (broken("nan", config=config.replace('"vocab_size": 320', '"vocab_size": NaN')), "config.json"),
+        (broken("heads", config=config.replace('"num_attention_heads": 4', '"num_attention_heads": 0')),
+         "num_attention_heads"),
+        (broken("deep", config="[" * 5000000), "config.json"),
+    ):  # fmt: skip
+        code, log = start(model)
+        assert code == 1 and wanted in log and len(log.splitlines()) == 1, (code, log, wanted)
+    code, log = start(DEMO, "--page-size", "0")
+    assert code == 2 and "--page-size" in log, (code, log)
+    code, log = start(DEMO, "--num-pages", "4", "--page-size", "16", "--endpoint", "bad://")
+    assert code == 1, (code, log)
+
+
+if __name__ == "__main__":
+    sys.exit(wire.run(globals()))
