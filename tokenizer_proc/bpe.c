@@ -37,46 +37,15 @@ void bpe_add(struct bpe *bpe, int32_t left, int32_t right, int32_t result)
     bpe->results[bpe->num_merges++] = result;
 }
 
-/* Whether the rank of a pair is always above the ranks that make its parts. */
-static struct status find_order(struct bpe *bpe)
+void bpe_finish(struct bpe *bpe)
 {
-    int32_t num_tokens = 0;
-
-    bpe->is_ordered = true;
-    for (uint32_t rank = 0; rank < bpe->num_merges; rank++) {
-        if (bpe->results[rank] >= num_tokens)
-            num_tokens = bpe->results[rank] + 1;
-    }
-    uint32_t *last_made = calloc((size_t)num_tokens + 1, sizeof(*last_made)); /* 1 + rank */
-    if (!last_made)
-        return status_error(STATUS_NO_MEMORY, "no memory for merges");
-    for (uint32_t i = 0; i <= bpe->mask; i++) {
-        uint32_t rank = bpe->merges[i].rank;
-        if (rank == BPE_NONE)
-            continue;
-        uint32_t *made = &last_made[bpe->results[rank]];
-        if (*made < rank + 1)
-            *made = rank + 1;
-    }
-    for (uint32_t i = 0; i <= bpe->mask; i++) {
-        const struct bpe_merge *merge = &bpe->merges[i];
-        if (merge->rank == BPE_NONE)
-            continue;
-        if ((merge->left < num_tokens && last_made[merge->left] > merge->rank) ||
-            (merge->right < num_tokens && last_made[merge->right] > merge->rank))
-            bpe->is_ordered = false;
-    }
-    free(last_made);
-    return status_ok();
-}
-
-struct status bpe_finish(struct bpe *bpe)
-{
+    bpe->has_all_bytes = true;
     for (int a = 0; a < 256; a++) {
+        if (bpe->byte_tokens[a] < 0)
+            bpe->has_all_bytes = false;
         for (int b = 0; b < 256; b++)
             bpe->byte_pairs[a << 8 | b] = bpe_find(bpe, bpe->byte_tokens[a], bpe->byte_tokens[b]);
     }
-    return find_order(bpe);
 }
 
 void bpe_deinit(struct bpe *bpe)

@@ -32,7 +32,7 @@ struct bpe {
     uint32_t mask;
     int32_t *results; /* owned, [num_merges]: the token that each rank makes */
     uint32_t num_merges;
-    bool is_ordered; /* every merge stands behind all merges that make its parts */
+    bool has_all_bytes; /* each byte has a token */
 };
 
 struct bpe_scratch {
@@ -44,7 +44,7 @@ MUST_CHECK struct status bpe_init(struct bpe *bpe, uint32_t num_merges);
 /* The next merge of the list; a pair that was there before takes the new rank. */
 void bpe_add(struct bpe *bpe, int32_t left, int32_t right, int32_t result);
 /* Fills what is derived, once all merges are there. */
-MUST_CHECK struct status bpe_finish(struct bpe *bpe);
+void bpe_finish(struct bpe *bpe);
 void bpe_deinit(struct bpe *bpe);
 
 static inline uint32_t bpe_hash(int32_t left, int32_t right)

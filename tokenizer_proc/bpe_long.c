@@ -6,6 +6,15 @@
  */
 #include "tokenizer_proc/bpe.h"
 
+#include <stdbool.h>
+#include <string.h>
+
+enum {
+    WINDOW = 2048,   /* bytes */
+    MARGIN = 256,    /* of them encoded again */
+    MAX_SEAM = 1024, /* bytes of the two tokens where windows meet */
+};
+
 struct symbol {
     int32_t token; /* -1: joined into the one before */
     uint32_t rank; /* of the pair with the next one */
@@ -87,8 +96,8 @@ static void join(const struct bpe *bpe, struct symbol *symbols, struct heap *hea
         renew(bpe, symbols, heap, left->previous);
 }
 
-struct status bpe_encode_long(const struct bpe *bpe, struct bpe_scratch *scratch,
-                              const uint8_t *piece, size_t size, struct token_list *out)
+static struct status encode_whole(const struct bpe *bpe, struct bpe_scratch *scratch,
+                                  const uint8_t *piece, size_t size, struct token_list *out)
 {
     struct heap heap = {0};
     uint32_t n = 0;
@@ -131,5 +140,93 @@ struct status bpe_encode_long(const struct bpe *bpe, struct bpe_scratch *scratch
         return status;
     for (uint32_t i = 0; i != END; i = symbols[i].next)
         out->ids[out->num_ids++] = symbols[i].token;
+    return status;
+}
+
+/* Whether the text of a token and of the one behind it, text[size], is encoded as these two. */
+static struct status check_seam(const struct bpe *bpe, struct bpe_scratch *scratch,
+                                const uint8_t *text, size_t size, const int32_t expected[2],
+                                struct token_list *out, bool *out_holds)
+{
+    size_t num_before = out->num_ids;
+    struct status status = encode_whole(bpe, scratch, text, size, out);
+
+    if (status.code)
+        return status;
+    const int32_t *ids = out->ids + num_before;
+    *out_holds = out->num_ids == num_before + 2 && ids[0] == expected[0] && ids[1] == expected[1];
+    out->num_ids = num_before;
+    return status;
+}
+
+/* Encodes text[size] and drops tokens from the end, until at most max bytes are covered but one
+ * token at least. The symbols of the last run know where each token starts. */
+static struct status encode_window(const struct bpe *bpe, struct bpe_scratch *scratch,
+                                   const uint8_t *text, size_t size, size_t max,
+                                   struct token_list *out, size_t *out_first, size_t *out_last,
+                                   size_t *out_covered)
+{
+    struct status status = encode_whole(bpe, scratch, text, size, out);
+    const struct symbol *symbols = scratch->symbols.data;
+    uint32_t at = 0, last = 0;
+    size_t num_kept = 0, num_ids = 0;
+
+    if (status.code)
+        return status;
+    for (at = 0; at != END; at = symbols[at].next) {
+        size_t end = symbols[at].next == END ? size : symbols[at].next;
+        if (num_kept == num_ids && (end <= max || num_kept == 0)) {
+            last = at;
+            num_kept++;
+            *out_covered = end;
+        }
+        num_ids++;
+    }
+    out->num_ids -= num_ids - num_kept;
+    *out_first = symbols[0].next == END ? size : symbols[0].next;
+    *out_last = *out_covered - last;
+    return status;
+}
+
+/* In windows; *out_done false: a seam does not hold, out is as before. */
+static struct status encode_windows(const struct bpe *bpe, struct bpe_scratch *scratch,
+                                    const uint8_t *piece, size_t size, struct token_list *out,
+                                    bool *out_done)
+{
+    size_t num_before = out->num_ids, at = 0, first = 0, last = 0, previous_last = 0, covered = 0;
+    bool holds = true;
+    struct status status = status_ok();
+
+    while (at < size && holds && !status.code) {
+        size_t window = size - at < WINDOW ? size - at : WINDOW;
+        size_t max = window == size - at ? window : WINDOW - MARGIN;
+        size_t num_at = out->num_ids;
+        status = encode_window(bpe, scratch, piece + at, window, max, out, &first, &last, &covered);
+        if (!status.code && at > 0) {
+            holds = previous_last + first <= MAX_SEAM;
+            if (holds)
+                status =
+                    check_seam(bpe, scratch, piece + at - previous_last, previous_last + first,
+                               (int32_t[]){out->ids[num_at - 1], out->ids[num_at]}, out, &holds);
+        }
+        previous_last = last;
+        at += covered;
+    }
+    if (!holds)
+        out->num_ids = num_before;
+    *out_done = holds;
+    return status;
+}
+
+struct status bpe_encode_long(const struct bpe *bpe, struct bpe_scratch *scratch,
+                              const uint8_t *piece, size_t size, struct token_list *out)
+{
+    bool done = false;
+    struct status status = status_ok();
+
+    if (size > WINDOW && bpe->has_all_bytes)
+        status = encode_windows(bpe, scratch, piece, size, out, &done);
+    if (!status.code && !done)
+        status = encode_whole(bpe, scratch, piece, size, out);
     return status;
 }

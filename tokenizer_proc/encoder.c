@@ -62,39 +62,66 @@ static struct status add_ids(struct token_list *out, const int32_t *ids, size_t 
     return status;
 }
 
-/* The tokens of a piece, not through the cache. */
-static struct status encode_new_piece(struct encoder *encoder, const uint8_t *piece, size_t size,
-                                      struct token_list *out)
+/* BPE through the cache. kind: 0 for pieces, 1 for parts of them, where the two may differ. */
+static inline struct status encode_cached(struct encoder *encoder, const uint8_t *piece,
+                                          size_t size, size_t left, unsigned kind,
+                                          struct token_list *out)
 {
     const struct tokenizer *tokenizer = encoder->tokenizer;
-
-    if (tokenizer->ignore_merges) {
-        int32_t id = vocab_index_find(&tokenizer->vocab_index, piece, size);
-        if (id >= 0)
-            return add_ids(out, &id, 1);
-    }
-    return bpe_encode(&tokenizer->bpe, &encoder->bpe, piece, size, out);
-}
-
-static struct status encode_piece(struct encoder *encoder, const uint8_t *piece, size_t size,
-                                  size_t left, struct token_list *out)
-{
+    struct status status;
     uint64_t key[3];
+    int32_t id = -1;
 
-    if (size > PIECE_MAX_SIZE)
-        return encode_new_piece(encoder, piece, size, out);
-    piece_key(piece, size, left, 0, key);
+    piece_key(piece, size, left, kind, key);
     struct piece_entry *entry = piece_cache_place(&encoder->cache, key);
     if (piece_entry_is(entry, key))
         return add_ids(out, entry->ids, entry->num_ids);
     size_t num_before = out->num_ids;
-    struct status status = encode_new_piece(encoder, piece, size, out);
+    if (kind == 0 && tokenizer->ignore_merges)
+        id = vocab_index_find(&tokenizer->vocab_index, piece, size);
+    if (id >= 0)
+        status = add_ids(out, &id, 1);
+    else
+        status = bpe_encode(&tokenizer->bpe, &encoder->bpe, piece, size, out);
     if (status.code || out->num_ids - num_before > PIECE_MAX_IDS)
         return status;
     memcpy(entry->key, key, sizeof(key));
     entry->num_ids = (uint32_t)(out->num_ids - num_before);
     memcpy(entry->ids, out->ids + num_before, entry->num_ids * sizeof(*entry->ids));
     return status;
+}
+
+/* A piece that is too long for the cache, or of a script without spaces: in parts that BPE does not
+ * join. */
+static struct status encode_parts(struct encoder *encoder, const uint8_t *piece, size_t size,
+                                  size_t left, struct token_list *out)
+{
+    const struct tokenizer *tokenizer = encoder->tokenizer;
+    struct status status = status_ok();
+
+    if (tokenizer->ignore_merges) {
+        int32_t id = vocab_index_find(&tokenizer->vocab_index, piece, size);
+        if (id >= 0)
+            return add_ids(out, &id, 1);
+    }
+    for (size_t at = 0, part = 0; at < size && !status.code; at += part) {
+        part = tokenizer->joints ? joints_cut(tokenizer->joints, piece + at, size - at) : size;
+        if (part <= PIECE_MAX_SIZE)
+            status =
+                encode_cached(encoder, piece + at, part, left - at, tokenizer->ignore_merges, out);
+        else
+            status = bpe_encode(&tokenizer->bpe, &encoder->bpe, piece + at, part, out);
+    }
+    return status;
+}
+
+/* left: bytes that may be read from the piece on, at least size. */
+static inline struct status encode_piece(struct encoder *encoder, const uint8_t *piece, size_t size,
+                                         size_t left, struct token_list *out)
+{
+    if (size > PIECE_MAX_SIZE || (size > 4 && (piece[0] >= 0xE0 || piece[1] >= 0xE0)))
+        return encode_parts(encoder, piece, size, left, out);
+    return encode_cached(encoder, piece, size, left, 0, out);
 }
 
 /* Text without added tokens, normalised. */
@@ -112,7 +139,8 @@ static struct status encode_words(struct encoder *encoder, const uint8_t *text, 
         if (status.code || !piece)
             break;
         bool in_text = piece >= text && piece < end; /* else it lies in the prefixed copy */
-        status = encode_piece(encoder, piece, piece_size, in_text ? (size_t)(end - piece) : 0, out);
+        size_t left = in_text ? (size_t)(end - piece) : piece_size;
+        status = encode_piece(encoder, piece, piece_size, left, out);
     }
     return status;
 }

@@ -42,6 +42,7 @@ void tokenizer_destroy(struct tokenizer *tokenizer)
         return;
     added_tokens_deinit(&tokenizer->added);
     bpe_deinit(&tokenizer->bpe);
+    free(tokenizer->joints);
     vocab_index_deinit(&tokenizer->vocab_index);
     vocabulary_builder_deinit(&tokenizer->vocab);
     free(tokenizer);

@@ -56,6 +56,7 @@ static struct status add_merge(struct load *load, size_t left_size, size_t size)
         load->merges_capacity = capacity;
     }
     load->merges[load->num_merges++] = merge;
+    joints_add(load->tokenizer->joints, bytes, left_size, bytes + left_size, size - left_size);
     return status_ok();
 }
 
@@ -339,7 +340,12 @@ static struct status build_bpe(struct load *load)
     }
     for (uint32_t i = 0; i < load->num_merges; i++)
         bpe_add(bpe, load->merges[i].left, load->merges[i].right, load->merges[i].result);
-    return bpe_finish(bpe);
+    bpe_finish(bpe);
+    if (!bpe->has_all_bytes) { /* what is left out brings its neighbours together */
+        free(tokenizer->joints);
+        tokenizer->joints = NULL;
+    }
+    return status;
 }
 
 static struct status build(struct load *load)
@@ -368,6 +374,9 @@ struct status tokenizer_json_read(struct tokenizer *tokenizer, const char *json,
 {
     struct load load = {.tokenizer = tokenizer};
 
+    tokenizer->joints = calloc(1, sizeof(*tokenizer->joints));
+    if (!tokenizer->joints)
+        return status_error(STATUS_NO_MEMORY, "no memory for a tokenizer");
     json_reader_init(&load.reader, json, size);
     arena_init(&load.arena, 0, 0);
     struct status status = read_parts(&load);

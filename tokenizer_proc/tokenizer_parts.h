@@ -8,6 +8,7 @@
 #include "common/vocabulary_builder.h"
 #include "tokenizer_proc/added_tokens.h"
 #include "tokenizer_proc/bpe.h"
+#include "tokenizer_proc/joints.h"
 #include "tokenizer_proc/pretokenizer.h"
 #include "tokenizer_proc/vocab_index.h"
 
@@ -19,6 +20,7 @@ struct tokenizer {
     struct added_tokens added;
     struct pretokenizer pretokenizer;
     struct bpe bpe;
+    struct joints *joints;           /* owned; NULL: pieces must not be cut */
     bool ignore_merges;              /* a piece that is a token as a whole is that token */
     struct vocabulary_builder vocab; /* kept with ignore_merges alone */
     struct vocab_index vocab_index;  /* the same */
