@@ -18,17 +18,44 @@ static const struct cpu_kernels kernels_plain = {
     .sample = plain_sample,
 };
 
-static bool has_nothing_special(void)
+static bool has_any(void)
 {
     return true;
 }
+
+#if defined(__x86_64__)
+static bool has_avx2(void)
+{
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+
+static bool has_avx512(void)
+{
+    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+
+static bool has_avx512_bf16(void)
+{
+    return has_avx512() && __builtin_cpu_supports("avx512bf16");
+}
+#endif
+
+/* fast_table.c, once for each set. */
+extern const struct cpu_kernels generic_kernels, avx2_kernels, avx512_kernels, avx512_bf16_kernels;
 
 /* The better set comes first. */
 static const struct {
     const struct cpu_kernels *kernels;
     bool (*is_supported)(void);
 } sets[] = {
-    {&kernels_plain, has_nothing_special},
+#if defined(__x86_64__)
+    {&avx512_bf16_kernels, has_avx512_bf16},
+    {&avx512_kernels, has_avx512},
+    {&avx2_kernels, has_avx2},
+#endif
+    {&generic_kernels, has_any},
+    {&kernels_plain, has_any},
 };
 
 struct status cpu_kernels_choose(const struct cpu_kernels **out)

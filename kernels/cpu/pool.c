@@ -26,6 +26,7 @@
 #define STATE_INSIDE (STATE_OPEN - 1)
 
 enum { SPIN_NS = 60000, SPINS_PER_LOOK = 64 };
+enum { SPLIT_SIZE = 32 << 10 }; /* bytes: a few microseconds of work */
 
 struct worker {
     struct pool *pool; /* borrowed */
@@ -179,6 +180,38 @@ void pool_run(struct pool *pool, int32_t num_tasks, pool_task task, void *arg)
     atomic_fetch_and(&pool->state, ~STATE_OPEN);
     wait_until_empty(pool);
     pthread_mutex_unlock(&pool->turn);
+}
+
+struct split {
+    pool_range range;
+    const void *args;
+    int32_t num, per_task;
+};
+
+static void run_piece(void *arg, int32_t task, int32_t thread)
+{
+    const struct split *split = arg;
+    int32_t first = task * split->per_task, rest = split->num - first;
+
+    (void)thread;
+    split->range(split->args, first, first + (rest < split->per_task ? rest : split->per_task));
+}
+
+void pool_split(struct pool *pool, int32_t num, size_t item_size, pool_range range,
+                const void *args)
+{
+    size_t num_tasks = (size_t)num * item_size / SPLIT_SIZE;
+    size_t most = (size_t)pool->num_threads * 4;
+
+    if (num_tasks > most)
+        num_tasks = most;
+    if (num_tasks <= 1 || pool->num_threads == 1) {
+        range(args, 0, num);
+        return;
+    }
+    struct split split = {.range = range, .args = args, .num = num};
+    split.per_task = (num + (int32_t)num_tasks - 1) / (int32_t)num_tasks;
+    pool_run(pool, (num + split.per_task - 1) / split.per_task, run_piece, &split);
 }
 
 struct status pool_create(int32_t num_threads, struct pool **out)

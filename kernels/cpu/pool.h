@@ -29,6 +29,12 @@ int32_t pool_num_threads(const struct pool *pool);
 /* Runs task(arg, 0 .. num_tasks - 1, thread) and returns when all have run. Callers take turns. */
 void pool_run(struct pool *pool, int32_t num_tasks, pool_task task, void *arg);
 
+/* Runs range(args, first, end) over pieces of [0, num). item_size is about how many bytes an item
+ * touches: what is soon done stays with the caller. */
+typedef void (*pool_range)(const void *args, int32_t first, int32_t end);
+void pool_split(struct pool *pool, int32_t num, size_t item_size, pool_range range,
+                const void *args);
+
 /* POOL_SCRATCH_SIZE bytes, aligned to 64, for the running task of this thread alone. */
 void *pool_scratch(struct pool *pool, int32_t thread);
 

@@ -1,0 +1,17 @@
+/* fast_table.c - the table of one instruction set. */
+#include "kernels/cpu/fast.h"
+
+#define STRING2(name) #name
+#define STRING(name)  STRING2(name)
+
+const struct cpu_kernels SIMD_NAME(kernels) = {
+    .name = STRING(SIMD_SET),
+    .embed = SIMD_NAME(embed),
+    .rmsnorm = SIMD_NAME(rmsnorm),
+    .linear = SIMD_NAME(linear),
+    .rope_kv = SIMD_NAME(rope_kv),
+    .attention = plain_attention,
+    .silu_mul = SIMD_NAME(silu_mul),
+    .moe = plain_moe,
+    .sample = plain_sample,
+};

@@ -1,0 +1,204 @@
+/* fast_tile.c - see tile.h. */
+#include "kernels/cpu/tile.h"
+
+/* What a holds at one step. PACKED: rows side by side. LONG: each row in a line of its own. */
+enum layout { LAYOUT_PACKED, LAYOUT_LONG };
+
+/* acc += the products of one step. */
+SIMD_INLINE void multiply(const int rows, const enum layout layout, const enum dtype dtype,
+                          const float *a, const vf *w, vf (*acc)[TILE_VECTORS])
+{
+#pragma GCC unroll 16
+    for (int m = 0; m < rows; m++) {
+        const vf x = vf_set1(a[layout == LAYOUT_LONG ? m * TILE_LONG_ROW : m]);
+#pragma GCC unroll 16
+        for (int v = 0; v < TILE_VECTORS; v++) {
+            if (dtype == DTYPE_F32) {
+                acc[m][v] = vf_fma(x, w[v], acc[m][v]);
+                continue;
+            }
+#if defined(__AVX512BF16__)
+            acc[m][v] = _mm512_dpbf16_ps(acc[m][v], (__m512bh)w[v], (__m512bh)x);
+#else
+            acc[m][v] = vf_fma(x, (vf)((vi)w[v] << 16), acc[m][v]);
+            acc[m][v] =
+                vf_fma(vf_set1(a[rows + m]), (vf)((vi)w[v] & (int32_t)0xFFFF0000), acc[m][v]);
+#endif
+        }
+    }
+}
+
+SIMD_INLINE void run(const int rows, const enum layout layout, const enum dtype dtype,
+                     const struct tile_args *args)
+{
+    vf acc[TILE_ROWS][TILE_VECTORS];
+    const float *a = args->a;
+    const char *panel = args->panel;
+    const size_t a_step = layout == LAYOUT_LONG ? 1 : args->a_step;
+
+#pragma GCC unroll 16
+    for (int m = 0; m < rows; m++)
+#pragma GCC unroll 16
+        for (int v = 0; v < TILE_VECTORS; v++)
+            acc[m][v] =
+                args->add ? vf_load(args->c + (size_t)m * args->c_row + v * VF_LANES) : vf_set1(0);
+    for (size_t step = args->num_steps; step > 0; step--) {
+        vf w[TILE_VECTORS];
+#pragma GCC unroll 16
+        for (int v = 0; v < TILE_VECTORS; v++)
+            w[v] = vf_load(panel + (size_t)v * sizeof(vf));
+        multiply(rows, layout, dtype, a, w, acc);
+        a += a_step;
+        panel += sizeof(w);
+    }
+#pragma GCC unroll 16
+    for (int m = 0; m < rows; m++)
+#pragma GCC unroll 16
+        for (int v = 0; v < TILE_VECTORS; v++)
+            vf_store(args->c + (size_t)m * args->c_row + v * VF_LANES, acc[m][v]);
+}
+
+/* The number of rows must be a constant for the accumulators to be registers. */
+SIMD_INLINE void run_rows(int32_t rows, const enum layout layout, const enum dtype dtype,
+                          const struct tile_args *args)
+{
+    switch (rows) {
+    case 1:
+        run(1, layout, dtype, args);
+        return;
+#if defined(__AVX2__)
+    case 2:
+        run(2, layout, dtype, args);
+        return;
+    case 3:
+        run(3, layout, dtype, args);
+        return;
+#endif
+#if defined(__AVX512F__)
+    case 4:
+        run(4, layout, dtype, args);
+        return;
+    case 5:
+        run(5, layout, dtype, args);
+        return;
+    case 6:
+        run(6, layout, dtype, args);
+        return;
+    case 7:
+        run(7, layout, dtype, args);
+        return;
+    case 8:
+        run(8, layout, dtype, args);
+        return;
+    case 9:
+        run(9, layout, dtype, args);
+        return;
+    case 10:
+        run(10, layout, dtype, args);
+        return;
+    case 11:
+        run(11, layout, dtype, args);
+        return;
+    case 12:
+        run(12, layout, dtype, args);
+        return;
+#endif
+    default:
+        return;
+    }
+}
+
+void SIMD_NAME(tile_f32)(int32_t rows, const struct tile_args *args)
+{
+    run_rows(rows, LAYOUT_PACKED, DTYPE_F32, args);
+}
+
+void SIMD_NAME(tile_bf16)(int32_t rows, const struct tile_args *args)
+{
+    run_rows(rows, LAYOUT_PACKED, DTYPE_BF16, args);
+}
+
+void SIMD_NAME(tile_f32_long)(int32_t rows, const struct tile_args *args)
+{
+    run_rows(rows, LAYOUT_LONG, DTYPE_F32, args);
+}
+
+#if defined(__AVX512F__)
+/* r[i] lane j becomes r[j] lane i. */
+SIMD_INLINE void transpose(__m512 *r)
+{
+    __m512 t[16];
+    __m512d u[16];
+
+#pragma GCC unroll 16
+    for (int i = 0; i < 8; i++) {
+        t[2 * i] = _mm512_unpacklo_ps(r[2 * i], r[2 * i + 1]);
+        t[2 * i + 1] = _mm512_unpackhi_ps(r[2 * i], r[2 * i + 1]);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; i += 4) { /* u[i + j]: columns j, 4 + j, 8 + j, 12 + j of rows i .. */
+        u[i] = _mm512_unpacklo_pd((__m512d)t[i], (__m512d)t[i + 2]);
+        u[i + 1] = _mm512_unpackhi_pd((__m512d)t[i], (__m512d)t[i + 2]);
+        u[i + 2] = _mm512_unpacklo_pd((__m512d)t[i + 1], (__m512d)t[i + 3]);
+        u[i + 3] = _mm512_unpackhi_pd((__m512d)t[i + 1], (__m512d)t[i + 3]);
+    }
+#pragma GCC unroll 16
+    for (int j = 0; j < 4; j++) {
+        __m512 even0 = _mm512_shuffle_f32x4((__m512)u[j], (__m512)u[4 + j], 0x88);
+        __m512 even1 = _mm512_shuffle_f32x4((__m512)u[8 + j], (__m512)u[12 + j], 0x88);
+        __m512 odd0 = _mm512_shuffle_f32x4((__m512)u[j], (__m512)u[4 + j], 0xDD);
+        __m512 odd1 = _mm512_shuffle_f32x4((__m512)u[8 + j], (__m512)u[12 + j], 0xDD);
+        r[j] = _mm512_shuffle_f32x4(even0, even1, 0x88);
+        r[4 + j] = _mm512_shuffle_f32x4(odd0, odd1, 0x88);
+        r[8 + j] = _mm512_shuffle_f32x4(even0, even1, 0xDD);
+        r[12 + j] = _mm512_shuffle_f32x4(odd0, odd1, 0xDD);
+    }
+}
+#endif
+
+void SIMD_NAME(tile_pack_words)(const void *const *rows, int32_t num_rows, size_t num_steps,
+                                float *out, size_t out_step)
+{
+    size_t step = 0;
+
+#if defined(__AVX512F__)
+    for (; step < num_steps; step += 16) {
+        size_t rest = num_steps - step < 16 ? num_steps - step : 16;
+        __mmask16 mask = (__mmask16)((1u << rest) - 1);
+        __m512 r[16];
+#pragma GCC unroll 16
+        for (int i = 0; i < 16; i++) {
+            const float *row = rows[i < num_rows ? i : num_rows - 1];
+            r[i] = _mm512_maskz_loadu_ps(mask, row + step);
+        }
+        transpose(r);
+        for (size_t i = 0; i < rest; i++)
+            _mm512_storeu_ps(out + (step + i) * out_step, r[i]);
+    }
+#else
+    for (; step < num_steps; step++)
+        for (int32_t i = 0; i < num_rows; i++)
+            memcpy(out + step * out_step + (size_t)i, (const char *)rows[i] + step * 4, 4);
+#endif
+}
+
+void SIMD_NAME(tile_pack)(const void *const *rows, int32_t num_rows, enum dtype dtype, size_t k,
+                          float *out, size_t out_step)
+{
+    if (dtype == DTYPE_F32) {
+        SIMD_NAME(tile_pack_words)(rows, num_rows, k, out, out_step);
+        return;
+    }
+#if defined(__AVX512BF16__)
+    SIMD_NAME(tile_pack_words)(rows, num_rows, k / 2, out, out_step);
+    for (int32_t i = 0; i < num_rows && k % 2; i++)
+        out[k / 2 * out_step + (size_t)i] = bits_float(((const uint16_t *)rows[i])[k - 1]);
+#else
+    for (int32_t i = 0; i < num_rows; i++) {
+        const uint16_t *row = rows[i];
+        for (size_t j = 0; j < k + k % 2; j++)
+            out[j / 2 * out_step + j % 2 * (size_t)num_rows + (size_t)i] =
+                j < k ? bf16_to_f32(row[j]) : 0;
+    }
+#endif
+}
