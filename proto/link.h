@@ -86,6 +86,9 @@ struct link_poller;
 MUST_CHECK struct status link_poller_open(struct link **links, size_t num_links,
                                           struct link_poller **out);
 void link_poller_close(struct link_poller **poller);
+/* Wakes up for a file descriptor too, when it is readable; its reading is the caller's. One at
+ * most. */
+void link_poller_watch(struct link_poller *poller, int fd);
 /* timeout_ms -1: without end. Returns early on a signal. */
 void link_poller_wait(struct link_poller *poller, int timeout_ms);
 

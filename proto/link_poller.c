@@ -13,6 +13,7 @@ enum { MAX_LINKS = 8 };
 struct link_poller {
     struct link *links[MAX_LINKS]; /* borrowed */
     size_t num_links;
+    int fd; /* borrowed; -1: none */
 };
 
 struct status link_poller_open(struct link **links, size_t num_links, struct link_poller **out)
@@ -25,6 +26,7 @@ struct status link_poller_open(struct link **links, size_t num_links, struct lin
         return status_error(STATUS_NO_MEMORY, "no memory for a poller");
     memcpy(poller->links, links, num_links * sizeof(*links));
     poller->num_links = num_links;
+    poller->fd = -1;
     *out = poller;
     return status_ok();
 }
@@ -35,9 +37,14 @@ void link_poller_close(struct link_poller **poller)
     *poller = NULL;
 }
 
+void link_poller_watch(struct link_poller *poller, int fd)
+{
+    poller->fd = fd;
+}
+
 void link_poller_wait(struct link_poller *poller, int timeout_ms)
 {
-    zmq_pollitem_t items[MAX_LINKS + 1] = {0};
+    zmq_pollitem_t items[MAX_LINKS + 2] = {0};
     size_t num_items = poller->num_links;
     int signals_fd = link_signals_fd();
 
@@ -46,6 +53,8 @@ void link_poller_wait(struct link_poller *poller, int timeout_ms)
         items[i] = (zmq_pollitem_t){.socket = link_handle(poller->links[i]),
                                     .events = (short)(ZMQ_POLLIN | out)};
     }
+    if (poller->fd >= 0)
+        items[num_items++] = (zmq_pollitem_t){.fd = poller->fd, .events = ZMQ_POLLIN};
     if (signals_fd >= 0)
         items[num_items++] = (zmq_pollitem_t){.fd = signals_fd, .events = ZMQ_POLLIN};
     if (zmq_poll(items, (int)num_items, timeout_ms) <= 0)

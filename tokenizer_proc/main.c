@@ -1,0 +1,227 @@
+/* main.c - the process minisgl-tokenizer: options and model, then the loop or a filter. */
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/log.h"
+#include "common/options.h"
+#include "proto/link.h"
+#include "tokenizer_proc/filter_encode.h"
+#include "tokenizer_proc/loop.h"
+#include "tokenizer_proc/workers.h"
+
+enum { EXIT_USAGE = 2, NO_FILTER = -1, DEFAULT_MAX_THREADS = 4, MIB = 1 << 20 };
+
+enum filter { FILTER_ENCODE };
+
+struct settings {
+    const char *model;
+    int filter; /* of enum filter, or NO_FILTER */
+    struct loop_args loop;
+    int64_t run, instance, max_seq_len, num_threads, max_pending_mib, max_queued_mib;
+};
+
+static const char *const filters[] = {"encode", NULL}; /* as enum filter */
+
+static const struct option_usage usage = {
+    "minisgl-tokenizer", "--model DIR --endpoint ENDPOINT --scheduler ENDPOINT [options]",
+    "Takes the requests of clients, checks them, turns their text or messages into token ids, and\n"
+    "passes them on to the scheduler. With --filter it reads JSON lines from stdin and writes "
+    "them\n"
+    "to stdout instead. A directory without a tokenizer.json serves token ids only."};
+
+static struct status parse(int argc, char **argv, struct settings *s, bool *out_done)
+{
+    const struct option_spec specs[] = {
+        {.name = "Model", .type = OPTION_HEADER},
+        {.name = "model",
+         .alias = "model-path",
+         .type = OPTION_STRING,
+         .value = &s->model,
+         .metavar = "DIR",
+         .help = "Hugging Face directory: config.json, tokenizer.json, chat template"},
+        {.name = "filter",
+         .type = OPTION_CHOICE,
+         .value = &s->filter,
+         .metavar = "NAME",
+         .choices = filters,
+         .help = "encode: {\"text\"} to {\"ids\"}"},
+        {.name = "max-seq-len-override",
+         .alias = "max-seq-len",
+         .type = OPTION_INT,
+         .value = &s->max_seq_len,
+         .metavar = "N",
+         .min = 2,
+         .max = 1 << 30,
+         .help = "longest sequence, in place of the model's max_position_embeddings"},
+        {.name = "tokenizer-threads",
+         .type = OPTION_INT,
+         .value = &s->num_threads,
+         .metavar = "N",
+         .min = 1,
+         .max = WORKERS_MAX_THREADS,
+         .help = "prompts that are worked on at a time (as many as CPUs, at most 4)"},
+        {.name = "Sockets", .type = OPTION_HEADER},
+        {.name = "endpoint",
+         .type = OPTION_STRING,
+         .value = &s->loop.endpoint,
+         .metavar = "ENDPOINT",
+         .help = "where clients' requests arrive; bound"},
+        {.name = "scheduler",
+         .type = OPTION_STRING,
+         .value = &s->loop.scheduler,
+         .metavar = "ENDPOINT",
+         .help = "where requests and aborts go; connected"},
+        {.name = "control",
+         .type = OPTION_STRING,
+         .value = &s->loop.control,
+         .metavar = "ENDPOINT",
+         .help = "where ping, stats, drain and log_level are taken; bound"},
+        {.name = "run",
+         .type = OPTION_INT,
+         .value = &s->run,
+         .metavar = "N",
+         .min = 0,
+         .max = 9007199254740992.0,
+         .help = "number of this run, for the scheduler to know its own; 0 by hand"},
+        {.name = "instance",
+         .type = OPTION_INT,
+         .value = &s->instance,
+         .metavar = "N",
+         .min = 0,
+         .max = UINT16_MAX,
+         .help = "number of this tokenizer, if there are several (1)"},
+        {.name = "curve-server-key",
+         .type = OPTION_STRING,
+         .value = &s->loop.curve_server_key,
+         .metavar = "FILE",
+         .help = "the server's CURVE certificate, for tcp beyond loopback"},
+        {.name = "curve-client-keys",
+         .type = OPTION_STRING,
+         .value = &s->loop.curve_client_keys,
+         .metavar = "DIR",
+         .help = "the clients' public certificates"},
+        {.name = "Bounds", .type = OPTION_HEADER},
+        {.name = "max-pending-mib",
+         .type = OPTION_INT,
+         .value = &s->max_pending_mib,
+         .metavar = "N",
+         .min = 1,
+         .max = 1 << 20,
+         .help = "MiB of requests at work here; beyond it they are refused as overloaded (256)"},
+        {.name = "max-unsent-mib",
+         .type = OPTION_INT,
+         .value = &s->max_queued_mib,
+         .metavar = "N",
+         .min = 1,
+         .max = 1 << 20,
+         .help = "MiB that the scheduler has not taken; beyond it the same (64)"},
+        {0},
+    };
+
+    return options_parse(argc, argv, &usage, specs, NULL, out_done);
+}
+
+/* What options_parse() cannot know. */
+static struct status check(struct settings *s)
+{
+    cpu_set_t cpus;
+
+    if (!s->model)
+        return status_error(STATUS_INVALID, "--model: missing, the directory of the model");
+    if (s->filter != NO_FILTER)
+        return status_ok();
+    if (!s->loop.endpoint)
+        return status_error(STATUS_INVALID, "--endpoint: missing, where clients' requests arrive");
+    if (!s->loop.scheduler)
+        return status_error(STATUS_INVALID, "--scheduler: missing, where requests go");
+    if (s->num_threads == 0) {
+        int num_cpus = sched_getaffinity(0, sizeof(cpus), &cpus) == 0 ? CPU_COUNT(&cpus) : 1;
+        s->num_threads = num_cpus < DEFAULT_MAX_THREADS ? num_cpus : DEFAULT_MAX_THREADS;
+    }
+    s->loop.model_dir = s->model;
+    s->loop.run = (uint64_t)s->run;
+    s->loop.instance = (uint16_t)s->instance;
+    s->loop.num_threads = (int)s->num_threads;
+    s->loop.max_pending_bytes = (size_t)s->max_pending_mib * MIB;
+    s->loop.max_queued_bytes = (size_t)s->max_queued_mib * MIB;
+    return status_ok();
+}
+
+/* The model's parts that are needed; for the filters a tokenizer must be there. */
+static struct status open_model(const struct settings *s, struct tokenizer **out_tokenizer,
+                                struct prompt_model *out)
+{
+    struct status status = model_info_read(s->model, &out->info);
+
+    if (status.code)
+        return status;
+    if (s->max_seq_len)
+        out->info.max_seq_len = (int32_t)s->max_seq_len;
+    status = tokenizer_open(s->model, out_tokenizer);
+    if (status.code == STATUS_NOT_FOUND && s->filter == NO_FILTER) {
+        if (out->info.vocab_size == 0)
+            return status_error(STATUS_NOT_FOUND,
+                                "%.80s: neither tokenizer.json nor config.json with vocab_size",
+                                s->model);
+        log_warn("no tokenizer.json in %s: only requests of token ids are taken", s->model);
+        return status_ok();
+    }
+    if (status.code)
+        return status;
+    out->tokenizer = *out_tokenizer;
+    if (out->info.vocab_size == 0)
+        out->info.vocab_size = tokenizer_vocab_size(*out_tokenizer);
+    return status_ok();
+}
+
+/* *out_has_ended as loop_close() has it. */
+static struct status serve(struct loop_args *args, const struct prompt_model *model,
+                           bool *out_has_ended)
+{
+    struct loop *loop = NULL;
+    struct status status;
+
+    args->model = model;
+    link_catch_signals();
+    status = loop_open(args, &loop);
+    if (status.code)
+        return status;
+    printf("minisgl-tokenizer ready endpoint=%s control=%s\n", loop_endpoint(loop),
+           loop_control(loop));
+    fflush(stdout);
+    loop_run(loop);
+    *out_has_ended = loop_close(&loop);
+    return status_ok();
+}
+
+int main(int argc, char **argv)
+{
+    struct settings settings = {
+        .filter = NO_FILTER, .instance = 1, .max_pending_mib = 256, .max_queued_mib = 64};
+    struct tokenizer *tokenizer = NULL;
+    struct prompt_model model = {0};
+    bool is_done = false, has_ended = true;
+    struct status status;
+
+    log_open("minisgl-tokenizer");
+    status = parse(argc, argv, &settings, &is_done);
+    if (status.code == STATUS_OK && is_done)
+        return EXIT_SUCCESS;
+    if (status.code == STATUS_OK)
+        status = check(&settings);
+    if (status.code) {
+        fprintf(stderr, "minisgl-tokenizer: %s (try --help)\n", status.msg);
+        return EXIT_USAGE;
+    }
+    status = open_model(&settings, &tokenizer, &model);
+    if (status.code == STATUS_OK && settings.filter != NO_FILTER)
+        status = filter_encode(tokenizer, stdin, stdout);
+    else if (status.code == STATUS_OK)
+        status = serve(&settings.loop, &model, &has_ended);
+    if (status.code)
+        log_error("%s", status.msg);
+    if (has_ended)
+        tokenizer_destroy(tokenizer);
+    return status.code ? EXIT_FAILURE : EXIT_SUCCESS;
+}

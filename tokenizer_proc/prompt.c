@@ -1,0 +1,123 @@
+/* prompt.c - see prompt.h. */
+#include "tokenizer_proc/prompt.h"
+
+bool prompt_model_has_chat(const struct prompt_model *model)
+{
+    (void)model;
+    return false;
+}
+
+struct status prompt_maker_init(struct prompt_maker *maker, const struct prompt_model *model)
+{
+    *maker = (struct prompt_maker){.model = model};
+    if (!model->tokenizer)
+        return status_ok();
+    return encoder_create(model->tokenizer, &maker->encoder);
+}
+
+void prompt_maker_deinit(struct prompt_maker *maker)
+{
+    encoder_destroy(maker->encoder);
+    token_list_deinit(&maker->ids);
+    *maker = (struct prompt_maker){0};
+}
+
+static bool choose(enum tristate wanted, bool otherwise)
+{
+    return wanted == UNSET ? otherwise : wanted == YES;
+}
+
+static struct status encode(struct prompt_maker *maker, const struct encode_args *args,
+                            struct prompt *out)
+{
+    struct status status;
+
+    if (args->size > PROMPT_MAX_TEXT_BYTES)
+        return status_error(STATUS_NO_SPACE, "the prompt has %zu bytes, the limit is %d",
+                            args->size, PROMPT_MAX_TEXT_BYTES);
+    maker->ids.num_ids = 0;
+    status = encoder_encode(maker->encoder, args, &maker->ids);
+    if (status.code)
+        return status;
+    *out = (struct prompt){
+        .ids = maker->ids.ids,
+        .num_ids = maker->ids.num_ids,
+        .text = {.data = (const uint8_t *)args->text, .size = args->size},
+    };
+    return status_ok();
+}
+
+static struct status make_from_text(struct prompt_maker *maker, const struct generate_msg *msg,
+                                    struct prompt *out)
+{
+    return encode(maker,
+                  &(struct encode_args){
+                      .text = (const char *)msg->text.data,
+                      .size = msg->text.size,
+                      .parse_special = choose(msg->parse_special, true),
+                      .add_special_tokens = choose(msg->add_special_tokens, true),
+                  },
+                  out);
+}
+
+/* The first id that the model does not have, or num_ids. */
+static size_t find_foreign(const struct prompt_model *model, const int32_t *ids, size_t num_ids)
+{
+    int32_t vocab_size = model->info.vocab_size;
+    size_t i = 0;
+
+    while (i < num_ids && ids[i] >= 0 && (vocab_size == 0 || ids[i] < vocab_size))
+        i++;
+    return i;
+}
+
+struct status prompt_make(struct prompt_maker *maker, const struct generate_msg *msg,
+                          struct arena *arena, struct prompt *out)
+{
+    static const char *const keys[] = {"prompt", "messages", "input_ids"};
+    struct status status = status_ok();
+    struct prompt prompt = {0};
+
+    (void)arena;
+    if (msg->prompt_kind == PROMPT_IDS)
+        prompt = (struct prompt){.ids = msg->input_ids, .num_ids = msg->num_input_ids};
+    else if (!maker->encoder)
+        status = status_error(STATUS_INVALID,
+                              "%s: this model has no tokenizer.json, it takes input_ids only",
+                              keys[msg->prompt_kind]);
+    else if (msg->prompt_kind == PROMPT_TEXT)
+        status = make_from_text(maker, msg, &prompt);
+    else
+        status = status_error(STATUS_INVALID, "messages: this model has no chat template");
+    if (status.code)
+        return status;
+    size_t foreign = find_foreign(maker->model, prompt.ids, prompt.num_ids);
+    if (foreign < prompt.num_ids)
+        return status_error(STATUS_INVALID, "%s: token %d at place %zu is not below vocab_size %d",
+                            keys[msg->prompt_kind], prompt.ids[foreign], foreign,
+                            maker->model->info.vocab_size);
+    *out = prompt;
+    return status_ok();
+}
+
+struct status prompt_check(const struct prompt_model *model, const struct generate_msg *msg,
+                           const struct prompt *prompt)
+{
+    static const char *const keys[] = {"prompt", "messages", "input_ids"};
+    const struct sampling *sampling = &msg->sampling;
+    int32_t max_seq_len = model->info.max_seq_len;
+    size_t foreign;
+
+    if (prompt->num_ids == 0)
+        return status_error(STATUS_INVALID, "%s must not be empty: there is nothing to go on from",
+                            keys[msg->prompt_kind]);
+    if (prompt->num_ids > INT32_MAX || (max_seq_len && prompt->num_ids >= (size_t)max_seq_len))
+        return status_error(STATUS_NO_SPACE,
+                            "%s has %zu tokens; max_seq_len is %d, so at most %d can be answered",
+                            keys[msg->prompt_kind], prompt->num_ids, max_seq_len, max_seq_len - 1);
+    foreign = find_foreign(model, sampling->stop_token_ids, (size_t)sampling->num_stop_token_ids);
+    if (foreign < (size_t)sampling->num_stop_token_ids)
+        return status_error(STATUS_INVALID, "stop_token_ids: %d is not below vocab_size %d",
+                            sampling->stop_token_ids[foreign], model->info.vocab_size);
+    return status_ok();
+}
