@@ -10,6 +10,8 @@
 
 #include <assert.h>
 
+#include "scheduler_proc/record.h"
+
 /*
  * Puts the whole pages of valid_len into the prefix cache and moves the lock there. What the cache
  * has already got from a twin is shared from now on.
@@ -162,6 +164,8 @@ void scheduler_finish_step(struct scheduler *scheduler, const struct batch *batc
     struct step *step = &scheduler->steps[scheduler->next_result % NUM_STEPS];
 
     assert(batch == &step->batch && step->is_launched);
+    if (scheduler->sink.write)
+        record_finish_step(&scheduler->sink, batch, tokens);
     for (int32_t i = 0; i < batch->num_rows; i++)
         process_row(scheduler, &batch->rows[i], tokens[i]);
     step->is_launched = false;

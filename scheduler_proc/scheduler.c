@@ -6,6 +6,7 @@
 
 #include "scheduler_proc/naive_cache.h"
 #include "scheduler_proc/radix_cache.h"
+#include "scheduler_proc/record.h"
 #include "scheduler_proc/scheduler_state.h"
 
 enum { MAX_RUNNING_REQS = 4096, MAX_QUEUED = 1 << 24 };
@@ -159,8 +160,20 @@ const struct batch_limits *scheduler_limits(const struct scheduler *scheduler)
     return &scheduler->limits;
 }
 
+void scheduler_record_to(struct scheduler *scheduler, const struct record_sink *sink)
+{
+    struct scheduler_config config = scheduler->config;
+
+    scheduler->sink = *sink;
+    config.eos_ids = scheduler->eos_ids;
+    if (sink->write)
+        record_head(sink, &config);
+}
+
 void scheduler_abort(struct scheduler *scheduler, const struct abort_msg *abort)
 {
+    if (scheduler->sink.write)
+        record_abort(&scheduler->sink, abort);
     if (!abort->by_client) {
         struct req *req = req_table_find(&scheduler->table, abort->uid);
         if (req)
@@ -183,6 +196,8 @@ static void end_list(struct scheduler *scheduler, struct req_list *list, enum er
 
 void scheduler_end_all(struct scheduler *scheduler, enum error_code code)
 {
+    if (scheduler->sink.write)
+        record_end_all(&scheduler->sink, code);
     for (int32_t i = 0; i < scheduler->table.num_rows; i++)
         if (scheduler->table.rows[i])
             scheduler_finish_req(scheduler, scheduler->table.rows[i], TOKEN_NONE, FINISH_ERROR,
@@ -192,11 +207,15 @@ void scheduler_end_all(struct scheduler *scheduler, enum error_code code)
 
 void scheduler_drain(struct scheduler *scheduler)
 {
+    if (scheduler->sink.write)
+        record_drain(&scheduler->sink);
     scheduler->draining = true;
 }
 
 int32_t scheduler_flush_cache(struct scheduler *scheduler)
 {
+    if (scheduler->sink.write)
+        record_flush_cache(&scheduler->sink);
     scheduler->admission_waits = false;
     return prefix_cache_evict(scheduler->cache, INT32_MAX, &scheduler->pool);
 }
@@ -219,7 +238,7 @@ static void form_prefill_first(struct scheduler *scheduler, struct step *step)
     scheduler->prefill_streak = 0;
 }
 
-const struct batch *scheduler_next_batch(struct scheduler *scheduler)
+static const struct batch *form_batch(struct scheduler *scheduler)
 {
     struct step *step = &scheduler->steps[scheduler->next_step % NUM_STEPS];
 
@@ -243,6 +262,15 @@ const struct batch *scheduler_next_batch(struct scheduler *scheduler)
     step->is_launched = true;
     scheduler->next_step++;
     return &step->batch;
+}
+
+const struct batch *scheduler_next_batch(struct scheduler *scheduler)
+{
+    const struct batch *batch = form_batch(scheduler);
+
+    if (scheduler->sink.write)
+        record_next_batch(&scheduler->sink, batch);
+    return batch;
 }
 
 bool scheduler_has_work(const struct scheduler *scheduler)

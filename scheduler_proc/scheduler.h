@@ -14,6 +14,7 @@
 #define SCHEDULER_PROC_SCHEDULER_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "common/status.h"
@@ -86,6 +87,18 @@ const struct token_row *scheduler_outputs(const struct scheduler *scheduler, int
 const struct rejected_msg *scheduler_rejections(const struct scheduler *scheduler,
                                                 int32_t *out_num_rejections);
 void scheduler_clear_outputs(struct scheduler *scheduler);
+
+/* Where a log of all calls goes; write does not fail as far as the core can see. */
+struct record_sink {
+    void (*write)(void *context, const void *data, size_t size);
+    void *context; /* borrowed */
+};
+
+/*
+ * From here on each call that can change a decision is written to the sink (record.h has the format
+ * and the replay). To be called before any of them; sink->write NULL ends it.
+ */
+void scheduler_record_to(struct scheduler *scheduler, const struct record_sink *sink);
 
 struct scheduler_stats {
     int32_t num_queued, num_running, num_waiting_rows; /* rows waiting for an in-flight step */

@@ -46,6 +46,7 @@ struct scheduler {
     int64_t next_result;          /* oldest unfinished; next_step when there is none */
 
     struct outputs outputs;
+    struct record_sink sink; /* write is NULL when nothing is recorded */
     bool draining;
     bool admission_waits; /* the head of the queue did not fit, and nothing has changed since */
     int32_t prefill_streak;

@@ -1,4 +1,5 @@
 /* submit.c - a request comes: it is checked, and queued or refused. */
+#include "scheduler_proc/record.h"
 #include "scheduler_proc/scheduler_state.h"
 
 /* What is wrong with the request itself, whatever the load; messages name the field and the limit.
@@ -58,6 +59,8 @@ void scheduler_submit(struct scheduler *scheduler, const struct request_msg *req
     enum error_code code = ERROR_INVALID_REQUEST;
     struct req *req = NULL;
 
+    if (scheduler->sink.write)
+        record_submit(&scheduler->sink, request);
     if (status.code)
         goto refused;
     if (req_table_find(&scheduler->table, request->uid)) {

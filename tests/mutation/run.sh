@@ -29,7 +29,7 @@ build() { # DIR
   (cd "$1" && for test in rules random; do
     # shellcheck disable=SC2046
     $cc -std=c11 -O1 -D_GNU_SOURCE -I. -o "$test" $(core_files) common/status.c common/arena.c \
-      tests/unit/fake_model.c tests/unit/traffic.c tests/unit/traffic_run.c \
+      tests/unit/fake_model.c tests/unit/rig.c tests/unit/traffic.c tests/unit/traffic_run.c \
       "tests/unit/test_scheduler_$test.c" $(pkg-config --cflags --libs check) &
   done; wait %1 && wait %2)
 }

@@ -32,6 +32,7 @@ struct traffic_op {
 struct traffic {
     struct scheduler_config config; /* eos_ids is set by the run */
     uint64_t nan_seed;              /* 0, or one middle chunk in eight has NaN, chosen by this */
+    const struct record_sink *sink; /* borrowed, or NULL: takes the log of the run */
     int32_t num_ops;
     struct traffic_op ops[TRAFFIC_MAX_OPS];
 };

@@ -297,6 +297,8 @@ void traffic_run(const struct traffic *traffic, struct traffic_result *out)
         fail(run, "create: %s", status.msg);
         goto out;
     }
+    if (traffic->sink)
+        scheduler_record_to(run->scheduler, traffic->sink);
     fake_model_init(&run->model, &config, run->scheduler);
     for (int32_t i = 0; i < 2; i++)
         run->results[i] = calloc((size_t)config.max_running_reqs, sizeof(int32_t));

@@ -1,0 +1,798 @@
+/* test_scheduler.c - what the core does, seen from outside: one test per behaviour. */
+#include "scheduler_proc/scheduler.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/unit/check_main.h"
+#include "tests/unit/rig.h"
+
+static struct rig rig;
+static struct scheduler_stats stats;
+
+static const struct scheduler_stats *get_stats(void)
+{
+    scheduler_get_stats(rig.scheduler, &stats);
+    return &stats;
+}
+
+static enum finish_reason finish_of(uint64_t uid)
+{
+    enum finish_reason finish;
+
+    rig_tokens(&rig, uid, NULL, &finish, NULL);
+    return finish;
+}
+
+static struct request_msg request_of(uint64_t uid, const int32_t *ids, size_t num_ids)
+{
+    return (struct request_msg){.uid = uid,
+                                .input_ids = ids,
+                                .num_input_ids = num_ids,
+                                .sampling = {.top_p = 1.0F, .max_tokens = 4}};
+}
+
+/* ---- what is refused ---- */
+
+START_TEST(options_out_of_range_are_named)
+{
+    static const struct {
+        size_t offset;
+        int32_t value;
+        const char *name;
+    } cases[] = {
+        {offsetof(struct scheduler_config, page_size), 0, "page-size"},
+        {offsetof(struct scheduler_config, num_pages), 0, "num-pages"},
+        {offsetof(struct scheduler_config, num_pages), INT32_MAX, "num-pages"},
+        {offsetof(struct scheduler_config, max_running_reqs), 0, "max-running-requests"},
+        {offsetof(struct scheduler_config, max_running_reqs), 4097, "max-running-requests"},
+        {offsetof(struct scheduler_config, max_seq_len), 257, "max-seq-len"},
+        {offsetof(struct scheduler_config, max_seq_len), 1, "max-seq-len"},
+        {offsetof(struct scheduler_config, max_prefill_tokens), 0, "max-prefill-length"},
+        {offsetof(struct scheduler_config, max_queued), 0, "max-queued"},
+        {offsetof(struct scheduler_config, vocab_size), 0, "vocab-size"},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct scheduler_config config = rig_config();
+        struct scheduler *scheduler = NULL;
+        memcpy((char *)&config + cases[i].offset, &cases[i].value, sizeof(cases[i].value));
+        struct status status = scheduler_create(&config, &scheduler);
+        ck_assert_int_eq(status.code, STATUS_INVALID);
+        ck_assert_ptr_nonnull(strstr(status.msg, cases[i].name));
+        ck_assert_ptr_null(scheduler);
+    }
+}
+END_TEST
+
+/* Each refused request is answered by name and disturbs nothing. */
+START_TEST(bad_requests_are_refused_by_name)
+{
+    const int32_t ids[] = {1, 2, 3}, high[] = {1, RIG_VOCAB_SIZE}, low[] = {-1};
+    struct request_msg bad[14];
+    static const char *const names[] = {
+        "uid",        "input_ids",      "input_ids[1]",   "input_ids[0]", "max_tokens",
+        "max_tokens", "temperature",    "temperature",    "top_p",        "min_p",
+        "top_k",      "stop_token_ids", "stop_token_ids", "reply_to"};
+    struct scheduler_config config = rig_config();
+
+    for (size_t i = 0; i < 14; i++)
+        bad[i] = request_of(i + 1, ids, 3);
+    bad[0].uid = 0;
+    bad[1].num_input_ids = 0;
+    bad[2] = request_of(3, high, 2);
+    bad[3] = request_of(4, low, 1);
+    bad[4].sampling.max_tokens = 0;
+    bad[5].sampling.max_tokens = -5;
+    bad[6].sampling.temperature = NAN;
+    bad[7].sampling.temperature = -1.0F;
+    bad[8].sampling.top_p = 1.5F;
+    bad[9].sampling.min_p = -0.5F;
+    bad[10].sampling.top_k = -1;
+    bad[11].sampling.num_stop_token_ids = 1;
+    bad[11].sampling.stop_token_ids = high + 1;
+    bad[12].sampling.num_stop_token_ids = MAX_STOP_TOKEN_IDS + 1;
+    static const uint8_t reply_to[MAX_REPLY_TO_BYTES + 1];
+    bad[13].reply_to = (struct bytes){.data = reply_to, .size = sizeof(reply_to)};
+    rig_init(&rig, &config);
+    rig_submit(&rig, 100, 20, 5, 6);
+    for (size_t i = 0; i < 14; i++) {
+        rig_submit_request(&rig, &bad[i]);
+        ck_assert_int_eq(rig.last_rejection, ERROR_INVALID_REQUEST);
+        ck_assert_msg(strstr(rig.rejection_text, names[i]) == rig.rejection_text, "%s",
+                      rig.rejection_text);
+    }
+    rig_run_until_idle(&rig);
+    rig_expect_text(&rig, 100, 20, 5, 6);
+    ck_assert_int_eq(get_stats()->num_rejected, 14);
+    rig_expect_idle(&rig);
+    rig_deinit(&rig);
+}
+END_TEST
+
+/* A rejection is answered through its own reply_to. */
+START_TEST(a_rejection_carries_its_reply_to)
+{
+    struct scheduler_config config = rig_config();
+    uint8_t reply_to[] = "to whom";
+    struct request_msg request = request_of(1, NULL, 0);
+    int32_t num = 0;
+
+    rig_init(&rig, &config);
+    request.reply_to = (struct bytes){.data = reply_to, .size = sizeof(reply_to)};
+    scheduler_submit(rig.scheduler, &request);
+    memset(reply_to, 'x', sizeof(reply_to)); /* the message may be gone */
+    const struct rejected_msg *rejections = scheduler_rejections(rig.scheduler, &num);
+    ck_assert_int_eq(num, 1);
+    ck_assert_uint_eq(rejections[0].uid, 1);
+    ck_assert_mem_eq(rejections[0].reply_to.data, "to whom", 8);
+    rig_deinit(&rig);
+}
+END_TEST
+
+START_TEST(too_long_names_both_numbers)
+{
+    struct scheduler_config config = rig_config();
+
+    config.max_seq_len = 100;
+    rig_init(&rig, &config);
+    for (int32_t len = 100; len <= 101; len++) {
+        rig_submit(&rig, (uint64_t)len, 20, len, 5);
+        ck_assert_int_eq(rig.last_rejection, ERROR_TOO_LONG);
+        char number[16];
+        snprintf(number, sizeof(number), "%d", len);
+        ck_assert_ptr_nonnull(strstr(rig.rejection_text, number));
+        ck_assert_ptr_nonnull(strstr(rig.rejection_text, "99"));
+    }
+    rig_submit(&rig, 1, 20, 99, 5);
+    rig_run_until_idle(&rig);
+    rig_expect_text(&rig, 1, 20, 99, 1);
+    ck_assert_int_eq(finish_of(1), FINISH_LENGTH);
+    rig_deinit(&rig);
+}
+END_TEST
+
+START_TEST(max_tokens_is_clamped_to_what_fits)
+{
+    struct scheduler_config config = rig_config();
+
+    config.num_pages = 5;
+    config.max_seq_len = 19;
+    rig_init(&rig, &config);
+    rig_submit(&rig, 1, 20, 10, INT32_MAX);
+    rig_run_until_idle(&rig);
+    rig_expect_text(&rig, 1, 20, 10, 9);
+    ck_assert_int_eq(finish_of(1), FINISH_LENGTH);
+    rig_expect_idle(&rig);
+    rig_deinit(&rig);
+}
+END_TEST
+
+START_TEST(a_uid_that_is_there_is_refused)
+{
+    struct scheduler_config config = rig_config();
+
+    rig_init(&rig, &config);
+    rig_submit(&rig, 1, 20, 10, 8);
+    rig_turn(&rig);
+    rig_submit(&rig, 1, 60, 10, 8);
+    ck_assert_int_eq(rig.last_rejection, ERROR_INVALID_REQUEST);
+    rig_run_until_idle(&rig);
+    rig_expect_text(&rig, 1, 20, 10, 8);
+    rig_deinit(&rig);
+}
+END_TEST
+
+START_TEST(a_full_queue_and_a_drain_refuse)
+{
+    struct scheduler_config config = rig_config();
+
+    config.max_queued = 3;
+    rig_init(&rig, &config);
+    for (uint64_t uid = 1; uid <= 3; uid++)
+        rig_submit(&rig, uid, 20, 5, 4);
+    rig_submit(&rig, 4, 20, 5, 4);
+    ck_assert_int_eq(rig.last_rejection, ERROR_OVERLOADED);
+    scheduler_drain(rig.scheduler);
+    rig_submit(&rig, 5, 20, 5, 4);
+    ck_assert_int_eq(rig.last_rejection, ERROR_SHUTTING_DOWN);
+    rig_run_until_idle(&rig);
+    for (uint64_t uid = 1; uid <= 3; uid++)
+        rig_expect_text(&rig, uid, 20, 5, 4);
+    rig_deinit(&rig);
+}
+END_TEST
+
+/* ---- how a request ends ---- */
+
+START_TEST(each_end_id_ends)
+{
+    static const int32_t eos_ids[] = {RIG_EOS, 106};
+    struct scheduler_config config = rig_config();
+    const int32_t ids[] = {1, 2, 3}, stop_id = 102;
+
+    config.eos_ids = eos_ids;
+    config.num_eos_ids = 2;
+    for (int overlap = 0; overlap < 2; overlap++) {
+        rig_init(&rig, &config);
+        rig.is_overlapped = overlap;
+        rig.eos_at = 9; /* tokens are 100, 101, ... 108, EOS */
+        rig_submit(&rig, 1, 20, 5, 20);
+        struct request_msg request = request_of(2, ids, 3);
+        request.sampling.max_tokens = 20;
+        request.sampling.num_stop_token_ids = 1;
+        request.sampling.stop_token_ids = &stop_id;
+        request.sampling.ignore_eos = true;
+        rig_submit_request(&rig, &request);
+        request.uid = 3;
+        request.sampling.num_stop_token_ids = 0;
+        rig_submit_request(&rig, &request);
+        rig_run_until_idle(&rig);
+        ck_assert_int_eq(rig_tokens(&rig, 1, NULL, NULL, NULL), 7);
+        ck_assert_int_eq(rig_tokens(&rig, 2, NULL, NULL, NULL), 3);
+        ck_assert_int_eq(rig_tokens(&rig, 3, NULL, NULL, NULL), 20);
+        ck_assert_int_eq(finish_of(1), FINISH_STOP);
+        ck_assert_int_eq(finish_of(2), FINISH_STOP);
+        ck_assert_int_eq(finish_of(3), FINISH_LENGTH);
+        rig_expect_idle(&rig);
+        rig_deinit(&rig);
+    }
+}
+END_TEST
+
+START_TEST(eos_wins_over_length)
+{
+    struct scheduler_config config = rig_config();
+
+    for (int32_t max_tokens = 1; max_tokens <= 4; max_tokens++) {
+        rig_init(&rig, &config);
+        rig.eos_at = max_tokens - 1;
+        rig_submit(&rig, 1, 20, 5, max_tokens);
+        rig_run_until_idle(&rig);
+        ck_assert_int_eq(rig_tokens(&rig, 1, NULL, NULL, NULL), max_tokens);
+        ck_assert_int_eq(finish_of(1), FINISH_STOP);
+        rig_deinit(&rig);
+    }
+}
+END_TEST
+
+START_TEST(the_first_row_brings_reply_to_and_counts)
+{
+    struct scheduler_config config = rig_config();
+    int32_t num_rows = 0;
+    int32_t ids[40];
+
+    for (int32_t i = 0; i < 40; i++)
+        ids[i] = 20 + i;
+    rig_init(&rig, &config);
+    rig_submit(&rig, 1, 20, 40, 1);
+    rig_run_until_idle(&rig);
+    struct request_msg request = request_of(2, ids, 40);
+    request.sampling.max_tokens = 1;
+    request.reply_to = (struct bytes){.data = (const uint8_t *)"there", .size = 5};
+    scheduler_submit(rig.scheduler, &request);
+    rig_launch(&rig);
+    scheduler_finish_step(rig.scheduler, rig.launched[0], rig.results[rig.launched[0]->step % 2]);
+    /* It has ended, and is still told of until the outputs are cleared. */
+    const struct token_row *row = scheduler_outputs(rig.scheduler, &num_rows);
+    ck_assert_int_eq(num_rows, 1);
+    ck_assert(row->is_first);
+    ck_assert_int_eq(row->finish, FINISH_LENGTH);
+    ck_assert_int_eq((int)row->reply_to.size, 5);
+    ck_assert_mem_eq(row->reply_to.data, "there", 5);
+    ck_assert_int_eq(row->num_prompt_tokens, 40);
+    ck_assert_int_eq(row->num_cached_tokens, 36); /* whole pages, and one token is computed */
+    ck_assert(!scheduler_has_work(rig.scheduler));
+    rig_deinit(&rig);
+}
+END_TEST
+
+START_TEST(nan_ends_its_request_alone)
+{
+    struct scheduler_config config = rig_config();
+
+    rig_init(&rig, &config);
+    rig.nan_end = 12;
+    rig_submit(&rig, 1, 20, 10, 8);
+    rig_submit(&rig, 2, 60, 30, 8);
+    rig_run_until_idle(&rig);
+    rig_expect_text(&rig, 1, 20, 10, 2);
+    ck_assert_int_eq(finish_of(1), FINISH_ERROR);
+    ck_assert_int_eq(rig.outputs[rig.num_outputs - 1].error, ERROR_NONE);
+    rig_expect_text(&rig, 2, 60, 30, 8);
+    ck_assert_int_eq(get_stats()->num_errors, 1);
+    rig_expect_idle(&rig);
+    rig_deinit(&rig);
+}
+END_TEST
+
+/* In a middle chunk it changes no answer; but nobody else gets those pages. */
+START_TEST(nan_in_a_middle_chunk_stops_only_insertion)
+{
+    struct scheduler_config config = rig_config();
+
+    config.max_prefill_tokens = 8;
+    rig_init(&rig, &config);
+    rig.nan_end = 16;
+    rig_submit(&rig, 1, 20, 30, 4);
+    rig_run_until_idle(&rig);
+    rig_expect_text(&rig, 1, 20, 30, 4);
+    ck_assert_int_eq(get_stats()->cached_pages, 2);
+    rig.nan_end = 0;
+    rig_submit(&rig, 2, 20, 30, 4);
+    rig_run_until_idle(&rig);
+    rig_expect_text(&rig, 2, 20, 30, 4);
+    ck_assert_int_eq(rig_first(&rig, 2)->num_cached_tokens, 8);
+    rig_deinit(&rig);
+}
+END_TEST
+
+/* ---- abort ---- */
+
+START_TEST(abort_wherever_the_request_is)
+{
+    struct scheduler_config config = rig_config();
+
+    config.max_running_reqs = 2;
+    for (int overlap = 0; overlap < 2; overlap++)
+        for (int32_t turn = 0; turn < 12; turn++) {
+            rig_init(&rig, &config);
+            rig.is_overlapped = overlap;
+            rig_submit(&rig, 1, 20, 70, 4);
+            rig_submit(&rig, 2, 400, 30, 5);
+            for (int32_t i = 0; i < turn; i++)
+                rig_turn(&rig);
+            enum finish_reason before = finish_of(1);
+            int32_t num_tokens = rig_tokens(&rig, 1, NULL, NULL, NULL);
+            rig_abort(&rig, 1);
+            rig_abort(&rig, 1);
+            rig_abort(&rig, 77);
+            int32_t num_after = 0;
+            rig_run_until_idle(&rig);
+            ck_assert_int_eq(rig_tokens(&rig, 1, NULL, NULL, &num_after), num_tokens);
+            ck_assert_int_eq(num_after, 0);
+            ck_assert_int_eq(finish_of(1), before == FINISH_NONE ? FINISH_ABORT : before);
+            rig_expect_text(&rig, 2, 400, 30, 5);
+            rig_expect_idle(&rig);
+            rig_deinit(&rig);
+        }
+}
+END_TEST
+
+START_TEST(abort_of_queued_ones_never_runs_them)
+{
+    struct scheduler_config config = rig_config();
+
+    config.max_running_reqs = 1;
+    rig_init(&rig, &config);
+    for (uint64_t uid = 1; uid <= 4; uid++)
+        rig_submit(&rig, uid, 20 * (int32_t)uid, 10, 8);
+    rig_turn(&rig);
+    rig_abort(&rig, 2);
+    rig_abort(&rig, 3);
+    ck_assert_int_eq(finish_of(2), FINISH_ABORT);
+    ck_assert(rig_first(&rig, 3)->is_first);
+    rig_run_until_idle(&rig);
+    rig_expect_text(&rig, 1, 20, 10, 8);
+    rig_expect_text(&rig, 2, 40, 10, 0);
+    rig_expect_text(&rig, 3, 60, 10, 0);
+    rig_expect_text(&rig, 4, 80, 10, 8);
+    ck_assert_int_eq(get_stats()->num_prompt_tokens, 20);
+    rig_expect_idle(&rig);
+    rig_deinit(&rig);
+}
+END_TEST
+
+START_TEST(abort_of_a_client_takes_all_of_its_requests)
+{
+    struct scheduler_config config = rig_config();
+    struct abort_msg abort = {.by_client = true, .client = {.bytes = {2}}};
+
+    config.max_running_reqs = 3;
+    rig_init(&rig, &config);
+    for (uint64_t uid = 1; uid <= 12; uid++) /* clients 1 + uid % 4 */
+        rig_submit(&rig, uid, 20 * (int32_t)uid, 10, 8);
+    for (int i = 0; i < 3; i++)
+        rig_turn(&rig);
+    scheduler_abort(rig.scheduler, &abort);
+    rig_run_until_idle(&rig);
+    for (uint64_t uid = 1; uid <= 12; uid++)
+        if (uid % 4 == 1)
+            ck_assert_int_eq(finish_of(uid), FINISH_ABORT);
+        else
+            rig_expect_text(&rig, uid, 20 * (int32_t)uid, 10, 8);
+    rig_expect_idle(&rig);
+    scheduler_abort(rig.scheduler, &abort);
+    rig_deinit(&rig);
+}
+END_TEST
+
+START_TEST(end_all_ends_all)
+{
+    struct scheduler_config config = rig_config();
+
+    config.max_running_reqs = 3;
+    rig_init(&rig, &config);
+    for (uint64_t uid = 1; uid <= 8; uid++)
+        rig_submit(&rig, uid, 20 * (int32_t)uid, 10, 8);
+    for (int i = 0; i < 3; i++)
+        rig_turn(&rig);
+    scheduler_end_all(rig.scheduler, ERROR_SHUTTING_DOWN);
+    rig_run_until_idle(&rig);
+    for (uint64_t uid = 1; uid <= 8; uid++)
+        ck_assert_int_eq(finish_of(uid), FINISH_ERROR);
+    rig_expect_idle(&rig);
+    rig_deinit(&rig);
+}
+END_TEST
+
+/* 200 requests aborted at once, then one: it starts in the next step. */
+START_TEST(after_many_aborts_the_next_starts_at_once)
+{
+    struct scheduler_config config = rig_config();
+
+    config.max_queued = 300;
+    rig_init(&rig, &config);
+    for (uint64_t uid = 1; uid <= 200; uid++)
+        rig_submit(&rig, uid, (int32_t)uid, 60, 200);
+    for (int i = 0; i < 5; i++)
+        rig_turn(&rig);
+    for (uint64_t uid = 1; uid <= 200; uid++)
+        rig_abort(&rig, uid);
+    while (rig_process(&rig))
+        ;
+    rig_expect_idle(&rig);
+    rig_submit(&rig, 201, 500, 5, 3);
+    ck_assert(rig_launch(&rig));
+    rig_run_until_idle(&rig);
+    rig_expect_text(&rig, 201, 500, 5, 3);
+    rig_deinit(&rig);
+}
+END_TEST
+
+/* ---- chunks ---- */
+
+START_TEST(a_lone_prompt_has_the_chunks_that_the_budget_implies)
+{
+    static const struct {
+        int32_t page_size, budget, prompt_len, num_chunks;
+    } cases[] = {
+        {1, 5, 23, 5},  {4, 7, 23, 6},   {4, 7, 24, 6},   {4, 64, 63, 1},    {4, 64, 64, 1},
+        {4, 64, 65, 2}, {4, 64, 70, 2},  {4, 64, 127, 2}, {4, 64, 128, 2},   {4, 64, 129, 3},
+        {16, 5, 33, 3}, {16, 64, 64, 1}, {4, 3, 4, 1},    {4, 8192, 200, 1},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct scheduler_config config = rig_config();
+        config.page_size = cases[i].page_size;
+        config.num_pages = 256;
+        config.max_prefill_tokens = cases[i].budget;
+        config.cache_type = i % 2 ? CACHE_NAIVE : CACHE_RADIX;
+        rig_init(&rig, &config);
+        rig_submit(&rig, 1, 20, cases[i].prompt_len, 1);
+        rig_run_until_idle(&rig);
+        rig_expect_text(&rig, 1, 20, cases[i].prompt_len, 1);
+        ck_assert_int_eq(get_stats()->num_steps, cases[i].num_chunks);
+        rig_expect_idle(&rig);
+        rig_deinit(&rig);
+    }
+}
+END_TEST
+
+/* A prompt of several chunks beside a stream: neither sees the other. */
+START_TEST(middle_chunks_are_silent)
+{
+    for (int policy = 0; policy < 2; policy++) {
+        struct scheduler_config config = rig_config();
+        config.policy = policy ? POLICY_MIXED : POLICY_PREFILL_FIRST;
+        config.max_prefill_tokens = 16;
+        rig_init(&rig, &config);
+        rig_submit(&rig, 1, 20, 10, 12);
+        rig_turn(&rig);
+        rig_submit(&rig, 2, 300, 50, 6);
+        rig_run_until_idle(&rig);
+        rig_expect_text(&rig, 1, 20, 10, 12);
+        rig_expect_text(&rig, 2, 300, 50, 6);
+        rig_deinit(&rig);
+    }
+}
+END_TEST
+
+/* ---- policies ---- */
+
+static int32_t longest_gap; /* steps without a row of the first stream, whose row is 0 */
+static int32_t gap;
+
+static void watch_stream(struct rig *self, const struct batch *batch)
+{
+    bool is_there = false;
+
+    (void)self;
+    for (int32_t i = 0; i < batch->num_rows; i++)
+        is_there |= batch->rows[i].table_idx == 0;
+    gap = is_there ? 0 : gap + 1;
+    longest_gap = gap > longest_gap ? gap : longest_gap;
+}
+
+/* A stream decodes while 20 prompts of four steps each arrive. */
+static void run_stream_beside_prompts(enum policy policy)
+{
+    struct scheduler_config config = rig_config();
+
+    config.policy = policy;
+    config.num_pages = 256;
+    config.max_prefill_tokens = 16;
+    rig_init(&rig, &config);
+    longest_gap = gap = 0;
+    rig_submit(&rig, 1, 20, 10, 100);
+    rig_turn(&rig);
+    rig.on_launch = watch_stream;
+    for (uint64_t uid = 2; uid < 22; uid++)
+        rig_submit(&rig, uid, 40 * (int32_t)uid, 64, 2);
+    for (int i = 0; i < 100; i++)
+        rig_turn(&rig);
+    ck_assert_int_gt(rig_tokens(&rig, 1, NULL, NULL, NULL), 0);
+    rig.on_launch = NULL;
+    rig_run_until_idle(&rig);
+    rig_expect_text(&rig, 1, 20, 10, 100);
+    rig_deinit(&rig);
+}
+
+START_TEST(prefill_first_passes_a_stream_over_eight_times)
+{
+    run_stream_beside_prompts(POLICY_PREFILL_FIRST);
+    ck_assert_int_eq(longest_gap, 8);
+}
+END_TEST
+
+START_TEST(mixed_carries_every_stream_in_every_step)
+{
+    run_stream_beside_prompts(POLICY_MIXED);
+    ck_assert_int_eq(longest_gap, 0);
+}
+END_TEST
+
+/* The head that does not fit is not passed by those behind it, and is served when it fits. */
+START_TEST(the_head_of_the_queue_is_not_passed)
+{
+    struct scheduler_config config = rig_config();
+
+    rig_init(&rig, &config);
+    rig_submit(&rig, 1, 20, 100, 100);  /* 50 of 64 pages */
+    rig_submit(&rig, 2, 300, 100, 100); /* does not fit beside it */
+    for (uint64_t uid = 3; uid < 8; uid++)
+        rig_submit(&rig, uid, 40 * (int32_t)uid, 5, 4);
+    rig_run_until_idle(&rig);
+    int32_t order[8] = {0}, num = 0;
+    for (int32_t i = 0; i < rig.num_outputs; i++)
+        if (rig.outputs[i].is_first)
+            order[num++] = (int32_t)rig.outputs[i].uid;
+    for (int32_t i = 0; i < 7; i++)
+        ck_assert_int_eq(order[i], i + 1);
+    rig_deinit(&rig);
+}
+END_TEST
+
+/* ---- the cache ---- */
+
+START_TEST(a_prompt_that_is_all_cached_computes_one_token)
+{
+    struct scheduler_config config = rig_config();
+
+    for (int32_t num_pages = 1; num_pages <= 3; num_pages++) {
+        rig_init(&rig, &config);
+        for (uint64_t uid = 1; uid <= 2; uid++) {
+            rig_submit(&rig, uid, 20, 4 * num_pages, 3);
+            rig_run_until_idle(&rig);
+            rig_expect_text(&rig, uid, 20, 4 * num_pages, 3);
+        }
+        ck_assert_int_eq(rig_first(&rig, 2)->num_cached_tokens, 4 * (num_pages - 1));
+        rig_deinit(&rig);
+    }
+}
+END_TEST
+
+START_TEST(outputs_are_cached_too)
+{
+    struct scheduler_config config = rig_config();
+    int32_t ids[32];
+
+    rig_init(&rig, &config);
+    rig_submit(&rig, 1, 20, 10, 12);
+    rig_run_until_idle(&rig);
+    for (int32_t i = 0; i < 10; i++)
+        ids[i] = 20 + i;
+    rig_tokens(&rig, 1, ids + 10, NULL, NULL);
+    struct request_msg request = request_of(2, ids, 22);
+    rig_submit_request(&rig, &request);
+    rig_run_until_idle(&rig);
+    /* 21 positions have K and V: the last token's was never computed. */
+    ck_assert_int_eq(rig_first(&rig, 2)->num_cached_tokens, 20);
+    rig_deinit(&rig);
+}
+END_TEST
+
+/* The second of two long twins, chunk behind chunk, computes next to nothing. */
+START_TEST(twins_in_flight_share)
+{
+    for (int overlap = 0; overlap < 2; overlap++) {
+        struct scheduler_config config = rig_config();
+        config.max_prefill_tokens = 16;
+        rig_init(&rig, &config);
+        rig.is_overlapped = overlap;
+        rig_submit(&rig, 1, 20, 100, 4);
+        rig_submit(&rig, 2, 20, 100, 4);
+        rig_run_until_idle(&rig);
+        rig_expect_text(&rig, 1, 20, 100, 4);
+        rig_expect_text(&rig, 2, 20, 100, 4);
+        ck_assert_int_le(get_stats()->num_prefill_tokens, 100 + 16 + 4);
+        rig_expect_idle(&rig);
+        rig_deinit(&rig);
+    }
+}
+END_TEST
+
+START_TEST(naive_caches_nothing_and_gives_the_same_text)
+{
+    struct scheduler_config config = rig_config();
+
+    config.cache_type = CACHE_NAIVE;
+    config.max_prefill_tokens = 16;
+    rig_init(&rig, &config);
+    for (uint64_t uid = 1; uid <= 3; uid++)
+        rig_submit(&rig, uid, 20, 50, 8);
+    rig_run_until_idle(&rig);
+    for (uint64_t uid = 1; uid <= 3; uid++) {
+        rig_expect_text(&rig, uid, 20, 50, 8);
+        ck_assert_int_eq(rig_first(&rig, uid)->num_cached_tokens, 0);
+    }
+    ck_assert_int_eq(get_stats()->cached_pages, 0);
+    rig_expect_idle(&rig);
+    rig_deinit(&rig);
+}
+END_TEST
+
+/* A pool for one and a half of them, a prefix for all, long outputs: they wait for each other. */
+START_TEST(late_admission_with_a_prefix_is_right)
+{
+    struct scheduler_config config = rig_config();
+
+    config.num_pages = 24;
+    config.max_seq_len = 96;
+    rig_init(&rig, &config);
+    for (uint64_t uid = 1; uid <= 8; uid++)
+        rig_submit(&rig, uid, 20, 20 + (int32_t)uid, 40);
+    rig_run_until_idle(&rig);
+    for (uint64_t uid = 1; uid <= 8; uid++)
+        rig_expect_text(&rig, uid, 20, 20 + (int32_t)uid, 40);
+    rig_expect_idle(&rig);
+    rig_deinit(&rig);
+}
+END_TEST
+
+/* A long stream on a prefix while 500 others force eviction. */
+START_TEST(pages_in_use_are_not_evicted)
+{
+    struct scheduler_config config = rig_config();
+
+    config.max_queued = 600;
+    rig_init(&rig, &config);
+    rig_submit(&rig, 1, 20, 40, 80);
+    rig_turn(&rig);
+    for (uint64_t uid = 2; uid <= 501; uid++)
+        rig_submit(&rig, uid, (int32_t)uid, 30, 2);
+    rig_run_until_idle(&rig);
+    rig_expect_text(&rig, 1, 20, 40, 80);
+    for (uint64_t uid = 2; uid <= 501; uid++)
+        rig_expect_text(&rig, uid, (int32_t)uid, 30, 2);
+    rig_expect_idle(&rig);
+    rig_deinit(&rig);
+}
+END_TEST
+
+START_TEST(flush_empties_what_nobody_uses)
+{
+    struct scheduler_config config = rig_config();
+
+    rig_init(&rig, &config);
+    rig_submit(&rig, 1, 20, 40, 4);
+    rig_run_until_idle(&rig);
+    rig_submit(&rig, 2, 20, 20, 30);
+    rig_turn(&rig);
+    int32_t num_cached = get_stats()->cached_pages;
+    int32_t num_freed = scheduler_flush_cache(rig.scheduler);
+    ck_assert_int_gt(num_freed, 0);
+    ck_assert_int_eq(get_stats()->cached_pages, num_cached - num_freed);
+    ck_assert_int_gt(get_stats()->protected_pages, 0);
+    rig_run_until_idle(&rig);
+    rig_expect_text(&rig, 2, 20, 20, 30);
+    rig_expect_idle(&rig);
+    rig_deinit(&rig);
+}
+END_TEST
+
+/* 3 requests of one token and 17 more, 4 pages of 16: whole pages are reserved, so nobody starves.
+ */
+START_TEST(admission_counts_whole_pages)
+{
+    struct scheduler_config config = rig_config();
+
+    config.page_size = 16;
+    config.num_pages = 4;
+    config.max_seq_len = 64;
+    rig_init(&rig, &config);
+    for (uint64_t uid = 1; uid <= 3; uid++)
+        rig_submit(&rig, uid, 40 * (int32_t)uid, 1, 17);
+    rig_run_until_idle(&rig);
+    for (uint64_t uid = 1; uid <= 3; uid++)
+        rig_expect_text(&rig, uid, 40 * (int32_t)uid, 1, 17);
+    rig_expect_idle(&rig);
+    rig_deinit(&rig);
+}
+END_TEST
+
+/* Thousands of ends of each kind on shared prefixes leave every page where it belongs. */
+START_TEST(pages_do_not_vanish)
+{
+    struct scheduler_config config = rig_config();
+    uint64_t uid = 1;
+
+    rig_init(&rig, &config);
+    for (int round = 0; round < 500; round++) {
+        for (int i = 0; i < 6; i++, uid++)
+            rig_submit(&rig, uid, round % 3 * 100, 3 + (int32_t)(uid * 7 % 60), 2 + i);
+        for (int i = 0; i < 4; i++)
+            rig_turn(&rig);
+        rig_abort(&rig, uid - 1);
+        rig_abort(&rig, uid - 4);
+        if (scheduler_has_work(rig.scheduler) && round % 4 == 3)
+            rig_run_until_idle(&rig);
+    }
+    rig_run_until_idle(&rig);
+    rig_expect_idle(&rig);
+    ck_assert_int_eq(get_stats()->num_accepted + get_stats()->num_rejected, 3000);
+    rig_deinit(&rig);
+}
+END_TEST
+
+/* The packed block holds any one request and then some: many long cached prompts take several
+ * steps. */
+START_TEST(a_step_takes_what_its_block_holds)
+{
+    struct scheduler_config config = rig_config();
+
+    config.page_size = 1;
+    config.num_pages = 12000;
+    config.max_seq_len = 4000;
+    config.max_running_reqs = 8;
+    config.max_prefill_tokens = 8;
+    rig_init(&rig, &config);
+    rig.checks = false;
+    rig_submit(&rig, 1, 20, 3900, 1);
+    rig_run_until_idle(&rig);
+    for (uint64_t uid = 2; uid <= 9; uid++)
+        rig_submit(&rig, uid, 20, 3900, 1);
+    rig_run_until_idle(&rig);
+    for (uint64_t uid = 2; uid <= 9; uid++)
+        rig_expect_text(&rig, uid, 20, 3900, 1);
+    rig_expect_idle(&rig);
+    rig_deinit(&rig);
+}
+END_TEST
+
+CHECK_MAIN("scheduler", options_out_of_range_are_named, bad_requests_are_refused_by_name,
+           a_rejection_carries_its_reply_to, too_long_names_both_numbers,
+           max_tokens_is_clamped_to_what_fits, a_uid_that_is_there_is_refused,
+           a_full_queue_and_a_drain_refuse, each_end_id_ends, eos_wins_over_length,
+           the_first_row_brings_reply_to_and_counts, nan_ends_its_request_alone,
+           nan_in_a_middle_chunk_stops_only_insertion, abort_wherever_the_request_is,
+           abort_of_queued_ones_never_runs_them, abort_of_a_client_takes_all_of_its_requests,
+           end_all_ends_all, after_many_aborts_the_next_starts_at_once,
+           a_lone_prompt_has_the_chunks_that_the_budget_implies, middle_chunks_are_silent,
+           prefill_first_passes_a_stream_over_eight_times, mixed_carries_every_stream_in_every_step,
+           the_head_of_the_queue_is_not_passed, a_prompt_that_is_all_cached_computes_one_token,
+           outputs_are_cached_too, twins_in_flight_share,
+           naive_caches_nothing_and_gives_the_same_text, late_admission_with_a_prefix_is_right,
+           pages_in_use_are_not_evicted, flush_empties_what_nobody_uses,
+           admission_counts_whole_pages, pages_do_not_vanish, a_step_takes_what_its_block_holds)
