@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/cpu/fast_attention.h"
+#include "kernels/cpu/weight.h"
 #include "kernels/ops.h"
 
 static const struct cpu_kernels kernels_plain = {
@@ -83,12 +85,16 @@ static size_t max_size(size_t a, size_t b)
 
 size_t cpu_workspace_size(int32_t num_threads, const struct ops_limits *limits)
 {
-    size_t attention = (size_t)limits->max_kv_len * sizeof(float);
+    size_t blocks = ((size_t)limits->max_kv_len + ATTENTION_BLOCK - 1) / ATTENTION_BLOCK;
+    size_t padded_dim = ((size_t)limits->head_dim + WEIGHT_PANEL - 1) / WEIGHT_PANEL * WEIGHT_PANEL;
+    size_t units = attention_split_units(num_threads, limits->num_qo_heads, limits->num_kv_heads);
+    size_t attention = ((size_t)limits->max_rows + 32 + units * blocks * (padded_dim + 2) +
+                        (size_t)limits->max_kv_len) *
+                       sizeof(float);
     size_t sample = (size_t)limits->vocab_size * sizeof(uint64_t);
     size_t moe = ((size_t)limits->num_experts + (size_t)limits->hidden_size +
                   (size_t)limits->moe_inner_size) *
                  sizeof(float);
 
-    (void)num_threads;
     return max_size(attention, max_size(sample, moe));
 }

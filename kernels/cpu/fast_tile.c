@@ -202,3 +202,19 @@ void SIMD_NAME(tile_pack)(const void *const *rows, int32_t num_rows, enum dtype 
     }
 #endif
 }
+
+void SIMD_NAME(tile_pack_panel)(const void *const *rows, int32_t num_rows, enum dtype dtype,
+                                size_t k, float *panel)
+{
+    size_t num_words = dtype == DTYPE_F32 ? k : k / 2;
+
+    for (int32_t first = 0; first < WEIGHT_PANEL; first += 16) {
+        const void *group[16];
+        for (int32_t i = 0; i < 16; i++)
+            group[i] = rows[first + i < num_rows ? first + i : num_rows - 1];
+        SIMD_NAME(tile_pack_words)(group, 16, num_words, panel + first, WEIGHT_PANEL);
+        for (int32_t i = 0; i < 16 && dtype == DTYPE_BF16 && k % 2; i++)
+            panel[num_words * WEIGHT_PANEL + (size_t)(first + i)] =
+                bits_float(((const uint16_t *)group[i])[k - 1]);
+    }
+}

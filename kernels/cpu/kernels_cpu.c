@@ -3,6 +3,7 @@
  * runs the one for the CPU's instruction set.
  */
 #include "kernels/cpu/cpu_kernels.h"
+#include "kernels/cpu/fast_attention.h"
 #include "kernels/cpu/pool.h"
 #include "kernels/cpu/weight.h"
 #include "kernels/ops.h"
@@ -44,6 +45,9 @@ static struct status put_attention(struct stream *stream, const struct attention
 {
     if (args->num_tokens == 0)
         return status_ok();
+    if (args->head_dim > ATTENTION_MAX_HEAD_DIM)
+        return status_error(STATUS_UNSUPPORTED, "attention: head_dim %d, at most %d",
+                            (int)args->head_dim, (int)ATTENTION_MAX_HEAD_DIM);
     return cpu_stream_put(stream, cpu_stream_kernels(stream)->attention, args, sizeof(*args));
 }
 

@@ -67,6 +67,10 @@ void SIMD_NAME(tile_pack_words)(const void *const *rows, int32_t num_rows, size_
 void SIMD_NAME(tile_pack)(const void *const *rows, int32_t num_rows, enum dtype dtype, size_t k,
                           float *out, size_t out_step);
 
+/* num_rows <= WEIGHT_PANEL rows of k elements as a panel. Lanes behind the last repeat it. */
+void SIMD_NAME(tile_pack_panel)(const void *const *rows, int32_t num_rows, enum dtype dtype,
+                                size_t k, float *panel);
+
 /* Steps of k elements. */
 static inline size_t tile_steps(enum dtype dtype, size_t k)
 {
