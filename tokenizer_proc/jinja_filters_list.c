@@ -1,0 +1,675 @@
+/*
+ * jinja_filters_list.c - filters that work on lists, dicts and what can be walked through. See
+ * jinja_functions.h.
+ */
+#include "tokenizer_proc/jinja_eval.h"
+#include "tokenizer_proc/jinja_functions.h"
+#include "tokenizer_proc/jinja_number.h"
+#include "tokenizer_proc/jinja_print.h"
+
+/* ---- helpers ---- */
+
+/* A list of its own with the items of a value. */
+static bool own_list(struct jinja_run *run, struct jinja_value value, struct jinja_list **out)
+{
+    const struct jinja_list *items = NULL;
+
+    if (!jinja_iterate(run, value, &items))
+        return false;
+    *out = jinja_make_list(run, items->num_items);
+    if (!*out)
+        return false;
+    if (items->num_items)
+        memcpy((*out)->items, items->items, items->num_items * sizeof(*items->items));
+    return true;
+}
+
+static bool undefined_named(struct jinja_run *run, const char *name, struct jinja_value *out)
+{
+    struct jinja_value text = {0};
+
+    return jinja_make_text(run, name, &text) && jinja_make_undefined(run, JINJA_MISSING, text, out);
+}
+
+/* One part of "a.b.0": a number is an index. */
+static bool attribute_part(struct jinja_run *run, struct jinja_value value,
+                           const struct jinja_string *path, size_t start, size_t end,
+                           struct jinja_value *out)
+{
+    struct jinja_value key = {0};
+    bool digits = end > start;
+
+    for (size_t i = start; i < end; i++)
+        digits = digits && path->data[i] >= '0' && path->data[i] <= '9';
+    if (digits) {
+        bool ok = false;
+        if (!jinja_parse_int(run, path->data + start, end - start, 10, &ok, &key))
+            return false;
+    } else if (!jinja_make_slice(run, path, start, end, &key)) {
+        return false;
+    }
+    return jinja_get_item(run, value, key, out);
+}
+
+/* The attribute of an item: a path with dots, or an index; MISSING is the item itself. */
+static bool get_path(struct jinja_run *run, struct jinja_value item, struct jinja_value attribute,
+                     struct jinja_value *out)
+{
+    *out = item;
+    if (attribute.type == JINJA_MISSING || attribute.type == JINJA_NONE)
+        return true;
+    if (attribute.type != JINJA_STRING)
+        return jinja_get_item(run, item, attribute, out);
+    const struct jinja_string *path = attribute.string;
+    for (size_t start = 0;;) {
+        size_t end = start;
+        while (end < path->size && path->data[end] != '.')
+            end++;
+        if (!attribute_part(run, *out, path, start, end, out))
+            return false;
+        if (end == path->size)
+            return true;
+        start = end + 1;
+    }
+}
+
+/* What to compare by: the attribute, in lower case unless case_sensitive. */
+static bool get_key(struct jinja_run *run, struct jinja_value item, struct jinja_value attribute,
+                    bool case_sensitive, struct jinja_value *out)
+{
+    if (!get_path(run, item, attribute, out))
+        return false;
+    if (out->type == JINJA_STRING && !case_sensitive)
+        return jinja_lower(run, *out, out);
+    return true;
+}
+
+/* ---- taking parts ---- */
+
+static bool length(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
+{
+    int64_t count = 0;
+
+    if (!jinja_length(run, call->self, &count))
+        return false;
+    *out = jinja_int(count);
+    return true;
+}
+
+static bool first(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
+{
+    const struct jinja_list *items = NULL;
+
+    if (call->self.type == JINJA_ITERATOR) {
+        struct jinja_iterator *iterator = call->self.iterator;
+        if (iterator->next == iterator->list.num_items)
+            return undefined_named(run, "first item of nothing", out);
+        *out = iterator->list.items[iterator->next++];
+        return true;
+    }
+    if (!jinja_iterate(run, call->self, &items))
+        return false;
+    if (items->num_items == 0)
+        return undefined_named(run, "first item of nothing", out);
+    *out = items->items[0];
+    return true;
+}
+
+static bool last(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
+{
+    const struct jinja_list *items = NULL;
+
+    if (call->self.type == JINJA_ITERATOR)
+        return jinja_fail(run, "'generator' object is not reversible");
+    if (!jinja_iterate(run, call->self, &items))
+        return false;
+    if (items->num_items == 0)
+        return undefined_named(run, "last item of nothing", out);
+    *out = items->items[items->num_items - 1];
+    return true;
+}
+
+static bool random_item(struct jinja_run *run, const struct jinja_call *call,
+                        struct jinja_value *out)
+{
+    int64_t count = 0;
+
+    if (!jinja_length(run, call->self, &count))
+        return false;
+    if (count == 0)
+        return undefined_named(run, "random item of nothing", out);
+    /* Anything is random enough; the same template and data give the same text. */
+    return jinja_get_item(run, call->self,
+                          jinja_int((int64_t)(run->num_steps * 2654435761u % (size_t)count)), out);
+}
+
+static bool list(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
+{
+    struct jinja_list *items = NULL;
+
+    if (!own_list(run, call->self, &items))
+        return false;
+    *out = (struct jinja_value){.type = JINJA_LIST, .list = items};
+    return true;
+}
+
+static bool items(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
+{
+    static const struct jinja_string name = {.data = "items", .size = 5};
+    struct jinja_call method = {.self = call->self};
+    struct jinja_value view = {0};
+    bool is_unsafe = false;
+
+    if (call->self.type == JINJA_UNDEFINED)
+        return jinja_iterator_value(run, NULL, 0, out);
+    if (call->self.type != JINJA_DICT)
+        return jinja_fail(run, "Can only get item pairs from a mapping.");
+    return jinja_call_function(run, jinja_find_method(JINJA_DICT, &name, &is_unsafe), &method,
+                               &view) &&
+           jinja_iterator_value(run, view.view->list.items, view.view->list.num_items, out);
+}
+
+static bool attribute(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
+{
+    if (call->self.type == JINJA_DICT && call->bound[0].type == JINJA_STRING) {
+        bool is_unsafe = false; /* attributes only: the keys of a dict are items */
+        if (!jinja_find_method(JINJA_DICT, call->bound[0].string, &is_unsafe) && !is_unsafe)
+            return jinja_make_undefined(run, JINJA_DICT, call->bound[0], out);
+    }
+    if (call->bound[0].type != JINJA_STRING)
+        return jinja_fail(run, "attribute name must be string");
+    return jinja_get_attribute(run, call->self, call->bound[0], out);
+}
+
+/* ---- order ---- */
+
+static bool reverse(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
+{
+    struct jinja_list *turned = NULL;
+
+    if (call->self.type == JINJA_STRING)
+        return jinja_get_slice(run, call->self, jinja_none(), jinja_none(), jinja_int(-1), out);
+    if (!own_list(run, call->self, &turned))
+        return false;
+    for (size_t i = 0; i < turned->num_items / 2; i++) {
+        struct jinja_value swap = turned->items[i];
+        turned->items[i] = turned->items[turned->num_items - 1 - i];
+        turned->items[turned->num_items - 1 - i] = swap;
+    }
+    if (call->self.type != JINJA_ITERATOR)
+        return jinja_iterator_value(run, turned->items, turned->num_items, out);
+    *out = (struct jinja_value){.type = JINJA_LIST, .list = turned};
+    return true;
+}
+
+/* The key of "a,b" is a list with both. */
+static bool get_sort_key(struct jinja_run *run, struct jinja_value item,
+                         struct jinja_value attribute_, bool case_sensitive,
+                         struct jinja_value *out)
+{
+    struct jinja_items keys = {0};
+    struct jinja_value part = {0}, key = {0};
+
+    if (attribute_.type != JINJA_STRING ||
+        !memchr(attribute_.string->data, ',', attribute_.string->size))
+        return get_key(run, item, attribute_, case_sensitive, out);
+    const struct jinja_string *path = attribute_.string;
+    for (size_t start = 0; start <= path->size;) {
+        size_t end = start;
+        while (end < path->size && path->data[end] != ',')
+            end++;
+        if (!jinja_make_slice(run, path, start, end, &part) ||
+            !get_key(run, item, part, case_sensitive, &key) || !jinja_items_add(run, &keys, key))
+            return false;
+        start = end + 1;
+    }
+    return jinja_list_value(run, JINJA_LIST, keys.items, keys.num_items, out);
+}
+
+static bool make_keys(struct jinja_run *run, const struct jinja_list *from,
+                      struct jinja_value attribute_, bool case_sensitive, struct jinja_value **out)
+{
+    *out = jinja_alloc(run, from->num_items, sizeof(**out));
+    if (!*out)
+        return false;
+    for (size_t i = 0; i < from->num_items; i++) {
+        if (!get_sort_key(run, from->items[i], attribute_, case_sensitive, &(*out)[i]))
+            return false;
+    }
+    return true;
+}
+
+static bool sort(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
+{
+    struct jinja_list *sorted = NULL;
+    struct jinja_value *keys = NULL;
+
+    if (!own_list(run, call->self, &sorted) ||
+        !make_keys(run, sorted, call->bound[2], jinja_is_true(call->bound[1]), &keys) ||
+        !jinja_sort(run, sorted->items, keys, sorted->num_items, jinja_is_true(call->bound[0])))
+        return false;
+    *out = (struct jinja_value){.type = JINJA_LIST, .list = sorted};
+    return true;
+}
+
+static bool dictsort(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
+{
+    struct jinja_value by = call->bound[1], pairs = {0};
+    struct jinja_call sort_call = {.self = call->self};
+    int64_t index = 0;
+
+    if (call->self.type != JINJA_DICT)
+        return jinja_fail(run, "dictsort takes a mapping, not %s", jinja_type_name(call->self));
+    if (by.type == JINJA_STRING && jinja_string_is(by.string, "value"))
+        index = 1;
+    else if (by.type != JINJA_MISSING &&
+             !(by.type == JINJA_STRING && jinja_string_is(by.string, "key")))
+        return jinja_fail(run, "You can only sort by either \"key\" or \"value\"");
+    if (!items(run, &sort_call, &pairs))
+        return false;
+    sort_call.self = pairs;
+    sort_call.bound[0] = call->bound[2];
+    sort_call.bound[1] = call->bound[0];
+    sort_call.bound[2] = jinja_int(index);
+    return sort(run, &sort_call, out);
+}
+
+static bool extreme(struct jinja_run *run, const struct jinja_call *call, bool wants_max,
+                    struct jinja_value *out)
+{
+    const struct jinja_list *all = NULL;
+    struct jinja_value *keys = NULL;
+    bool case_sensitive = jinja_is_true(call->bound[0]), less = false;
+    size_t best = 0;
+
+    if (!jinja_iterate(run, call->self, &all))
+        return false;
+    if (all->num_items == 0)
+        return undefined_named(run, "aggregate of nothing", out);
+    keys = jinja_alloc(run, all->num_items, sizeof(*keys));
+    if (!keys)
+        return false;
+    for (size_t i = 0; i < all->num_items; i++) {
+        if (!get_key(run, all->items[i], call->bound[1], case_sensitive, &keys[i]))
+            return false;
+        if (i == 0)
+            continue;
+        if (!jinja_less(run, wants_max ? keys[best] : keys[i], wants_max ? keys[i] : keys[best],
+                        &less))
+            return false;
+        if (less)
+            best = i;
+    }
+    *out = all->items[best];
+    return true;
+}
+
+static bool max(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
+{
+    return extreme(run, call, true, out);
+}
+
+static bool min(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
+{
+    return extreme(run, call, false, out);
+}
+
+static bool sum(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
+{
+    const struct jinja_list *all = NULL;
+    struct jinja_value total = call->bound[1].type == JINJA_MISSING ? jinja_int(0) : call->bound[1];
+    struct jinja_value value = {0};
+
+    if (total.type == JINJA_STRING)
+        return jinja_fail(run, "sum() can't sum strings [use ''.join(seq) instead]");
+    if (!jinja_iterate(run, call->self, &all))
+        return false;
+    for (size_t i = 0; i < all->num_items; i++) {
+        if (!get_path(run, all->items[i], call->bound[0], &value) ||
+            !jinja_binary(run, '+', total, value, &total))
+            return false;
+    }
+    *out = total;
+    return true;
+}
+
+static bool unique(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
+{
+    const struct jinja_list *all = NULL;
+    struct jinja_value seen = {0}, key = {0};
+    struct jinja_items kept = {0};
+
+    if (!jinja_iterate(run, call->self, &all) || !jinja_make_dict(run, &seen))
+        return false;
+    for (size_t i = 0; i < all->num_items; i++) {
+        if (!get_key(run, all->items[i], call->bound[1], jinja_is_true(call->bound[0]), &key))
+            return false;
+        size_t before = seen.dict->num_items;
+        if (!jinja_dict_set(run, seen.dict, key, jinja_none()))
+            return false;
+        if (seen.dict->num_items > before && !jinja_items_add(run, &kept, all->items[i]))
+            return false;
+    }
+    return jinja_iterator_value(run, kept.items, kept.num_items, out);
+}
+
+/* ---- groups ---- */
+
+static bool add_group(struct jinja_run *run, struct jinja_items *groups, struct jinja_value key,
+                      struct jinja_value *members, size_t num_members)
+{
+    struct jinja_list *pair = jinja_make_list(run, 2);
+
+    if (!pair)
+        return false;
+    pair->items[0] = key;
+    if (!jinja_list_value(run, JINJA_LIST, members, num_members, &pair->items[1]))
+        return false;
+    return jinja_items_add(run, groups, (struct jinja_value){.type = JINJA_TUPLE, .list = pair});
+}
+
+static bool with_default(struct jinja_value fallback, struct jinja_value *value)
+{
+    if (value->type == JINJA_UNDEFINED && fallback.type != JINJA_MISSING)
+        *value = fallback;
+    return true;
+}
+
+static bool groupby(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
+{
+    struct jinja_list *all = NULL;
+    struct jinja_items groups = {0};
+    bool case_sensitive = jinja_is_true(call->bound[2]), equal = false;
+
+    if (!own_list(run, call->self, &all))
+        return false;
+    struct jinja_value *keys = jinja_alloc(run, all->num_items, sizeof(*keys));
+    if (!keys)
+        return false;
+    for (size_t i = 0; i < all->num_items; i++) {
+        if (!get_path(run, all->items[i], call->bound[0], &keys[i]) ||
+            !with_default(call->bound[1], &keys[i]) ||
+            (keys[i].type == JINJA_STRING && !case_sensitive &&
+             !jinja_lower(run, keys[i], &keys[i])))
+            return false;
+    }
+    if (!jinja_sort(run, all->items, keys, all->num_items, false))
+        return false;
+    for (size_t start = 0, end = 0; start < all->num_items; start = end) {
+        struct jinja_value key = {0};
+        for (end = start + 1, equal = true; end < all->num_items; end += equal) {
+            if (!jinja_equal(run, keys[start], keys[end], &equal))
+                return false;
+            if (!equal)
+                break;
+        }
+        if (!get_path(run, all->items[start], call->bound[0], &key) ||
+            !with_default(call->bound[1], &key) ||
+            !add_group(run, &groups, key, all->items + start, end - start))
+            return false;
+    }
+    return jinja_list_value(run, JINJA_LIST, groups.items, groups.num_items, out);
+}
+
+static bool batch(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
+{
+    const struct jinja_list *all = NULL;
+    struct jinja_items rows = {0};
+    int64_t width = 0;
+
+    if (!jinja_want_int(run, call->bound[0], &width) || !jinja_iterate(run, call->self, &all))
+        return false;
+    size_t step = width < 1 ? (all->num_items ? all->num_items : 1) : (size_t)width;
+    for (size_t start = 0; start < all->num_items; start += step) {
+        struct jinja_items row = {0};
+        struct jinja_value value = {0};
+        for (size_t i = start; i < all->num_items && i - start < step; i++) {
+            if (!jinja_items_add(run, &row, all->items[i]))
+                return false;
+        }
+        while (call->bound[1].type != JINJA_MISSING && call->bound[1].type != JINJA_NONE &&
+               width > 0 && row.num_items < step) {
+            if (!jinja_items_add(run, &row, call->bound[1]))
+                return false;
+        }
+        if (!jinja_list_value(run, JINJA_LIST, row.items, row.num_items, &value) ||
+            !jinja_items_add(run, &rows, value))
+            return false;
+    }
+    return jinja_iterator_value(run, rows.items, rows.num_items, out);
+}
+
+static bool slice(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
+{
+    const struct jinja_list *all = NULL;
+    struct jinja_items columns = {0};
+    int64_t count = 0;
+    size_t start = 0;
+
+    if (!jinja_want_int(run, call->bound[0], &count) || !jinja_iterate(run, call->self, &all))
+        return false;
+    if (count == 0)
+        return jinja_fail(run, "integer division or modulo by zero");
+    for (int64_t i = 0; i < count; i++) {
+        struct jinja_items column = {0};
+        struct jinja_value value = {0};
+        bool has_extra = (size_t)i < all->num_items % (size_t)count;
+        size_t end = start + all->num_items / (size_t)count + has_extra;
+        for (; start < end; start++) {
+            if (!jinja_items_add(run, &column, all->items[start]))
+                return false;
+        }
+        if (call->bound[1].type != JINJA_MISSING && call->bound[1].type != JINJA_NONE &&
+            !has_extra && !jinja_items_add(run, &column, call->bound[1]))
+            return false;
+        if (!jinja_list_value(run, JINJA_LIST, column.items, column.num_items, &value) ||
+            !jinja_items_add(run, &columns, value))
+            return false;
+    }
+    return jinja_iterator_value(run, columns.items, columns.num_items, out);
+}
+
+/* ---- map, select ---- */
+
+static bool join(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
+{
+    const struct jinja_list *all = NULL;
+    struct jinja_value separator = {0};
+
+    if (!jinja_iterate(run, call->self, &all))
+        return false;
+    if (call->bound[0].type == JINJA_MISSING ? !jinja_make_text(run, "", &separator)
+                                             : !jinja_to_string(run, call->bound[0], &separator))
+        return false;
+    if (call->bound[1].type != JINJA_MISSING && call->bound[1].type != JINJA_NONE) {
+        struct jinja_list *values = jinja_make_list(run, all->num_items);
+        if (!values)
+            return false;
+        for (size_t i = 0; i < all->num_items; i++) {
+            if (!get_path(run, all->items[i], call->bound[1], &values->items[i]))
+                return false;
+        }
+        all = values;
+    }
+    return jinja_join(run, separator.string, all, true, out);
+}
+
+static const struct jinja_value *find_named(const struct jinja_call *call, const char *name)
+{
+    for (size_t i = 0; i < call->num_named; i++) {
+        if (jinja_string_is(call->named[i].name.string, name))
+            return &call->named[i].value;
+    }
+    return NULL;
+}
+
+/* map(attribute='x', default=y) */
+static bool map_attribute(struct jinja_run *run, const struct jinja_call *call,
+                          const struct jinja_list *all, struct jinja_value *values)
+{
+    const struct jinja_value *path = find_named(call, "attribute");
+    const struct jinja_value *fallback = find_named(call, "default");
+
+    if (!path)
+        return jinja_fail(run, "map requires a filter argument");
+    if (call->num_named > (fallback ? 2 : 1))
+        return jinja_fail(run, "map() got an unexpected keyword argument");
+    for (size_t i = 0; i < all->num_items; i++) {
+        if (!get_path(run, all->items[i], *path, &values[i]))
+            return false;
+        if (fallback)
+            with_default(*fallback, &values[i]);
+    }
+    return true;
+}
+
+static bool map(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
+{
+    const struct jinja_list *all = NULL;
+    const struct jinja_string *name = NULL;
+
+    if (!jinja_iterate(run, call->self, &all))
+        return false;
+    struct jinja_value *values = jinja_alloc(run, all->num_items, sizeof(*values));
+    if (!values)
+        return false;
+    if (call->num_args == 0) {
+        if (!map_attribute(run, call, all, values))
+            return false;
+        return jinja_iterator_value(run, values, all->num_items, out);
+    }
+    if (!jinja_want_string(run, call->args[0], &name))
+        return false;
+    const struct jinja_function *function = jinja_find_filter(name);
+    if (!function)
+        return jinja_fail(run, "No filter named '%.*s'.", name->size > 60 ? 60 : (int)name->size,
+                          name->data);
+    if (!jinja_enter(run))
+        return false;
+    for (size_t i = 0; i < all->num_items; i++) {
+        struct jinja_call each = {.self = all->items[i],
+                                  .args = call->args + 1,
+                                  .num_args = call->num_args - 1,
+                                  .named = call->named,
+                                  .num_named = call->num_named};
+        if (!jinja_step(run, 1) || !jinja_call_function(run, function, &each, &values[i]))
+            return false;
+    }
+    jinja_leave(run);
+    return jinja_iterator_value(run, values, all->num_items, out);
+}
+
+/* Keeps the items (or their attribute: skip 1) for which the named test gives `wanted`. */
+static bool choose(struct jinja_run *run, const struct jinja_call *call, size_t skip, bool wanted,
+                   struct jinja_value *out)
+{
+    const struct jinja_list *all = NULL;
+    const struct jinja_function *test = NULL;
+    const struct jinja_string *name = NULL;
+    struct jinja_items kept = {0};
+
+    if (call->num_args < skip)
+        return jinja_fail(run, "Missing parameter for attribute name");
+    if (!jinja_iterate(run, call->self, &all))
+        return false;
+    if (call->num_args > skip) {
+        if (!jinja_want_string(run, call->args[skip], &name))
+            return false;
+        test = jinja_find_test(name);
+        if (!test)
+            return jinja_fail(run, "No test named '%.*s'.", name->size > 60 ? 60 : (int)name->size,
+                              name->data);
+    }
+    for (size_t i = 0; i < all->num_items; i++) {
+        struct jinja_call each = {0};
+        struct jinja_value holds = {0};
+        if (!jinja_step(run, 1) ||
+            !get_path(run, all->items[i], skip ? call->args[0] : (struct jinja_value){0},
+                      &each.self))
+            return false;
+        holds = each.self;
+        if (test) {
+            each.args = call->args + skip + 1;
+            each.num_args = call->num_args - skip - 1;
+            each.named = call->named;
+            each.num_named = call->num_named;
+            if (!jinja_call_function(run, test, &each, &holds))
+                return false;
+        }
+        if (jinja_is_true(holds) == wanted && !jinja_items_add(run, &kept, all->items[i]))
+            return false;
+    }
+    return jinja_iterator_value(run, kept.items, kept.num_items, out);
+}
+
+static bool select_(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
+{
+    return choose(run, call, 0, true, out);
+}
+
+static bool reject(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
+{
+    return choose(run, call, 0, false, out);
+}
+
+static bool selectattr(struct jinja_run *run, const struct jinja_call *call,
+                       struct jinja_value *out)
+{
+    return choose(run, call, 1, true, out);
+}
+
+static bool rejectattr(struct jinja_run *run, const struct jinja_call *call,
+                       struct jinja_value *out)
+{
+    return choose(run, call, 1, false, out);
+}
+
+static bool default_(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
+{
+    bool falsy = jinja_is_true(call->bound[1]) && !jinja_is_true(call->self);
+
+    *out = call->self;
+    if (call->self.type != JINJA_UNDEFINED && !falsy)
+        return true;
+    if (call->bound[0].type == JINJA_MISSING)
+        return jinja_make_text(run, "", out);
+    *out = call->bound[0];
+    return true;
+}
+
+const struct jinja_function jinja_list_filters[] = {
+    {"attr", attribute, "name ", 1},
+    {"batch", batch, "linecount fill_with ", 1},
+    {"count", length, "", 0},
+    {"d", default_, "default_value boolean ", 0},
+    {"default", default_, "default_value boolean ", 0},
+    {"dictsort", dictsort, "case_sensitive by reverse ", 0},
+    {"first", first, "", 0},
+    {"groupby", groupby, "attribute default case_sensitive ", 1},
+    {"items", items, "", 0},
+    {"join", join, "d attribute ", 0},
+    {"last", last, "", 0},
+    {"length", length, "", 0},
+    {"list", list, "", 0},
+    {"map", map, NULL, 0},
+    {"max", max, "case_sensitive attribute ", 0},
+    {"min", min, "case_sensitive attribute ", 0},
+    {"random", random_item, "", 0},
+    {"reject", reject, NULL, 0},
+    {"rejectattr", rejectattr, NULL, 0},
+    {"reverse", reverse, "", 0},
+    {"select", select_, NULL, 0},
+    {"selectattr", selectattr, NULL, 0},
+    {"slice", slice, "slices fill_with ", 1},
+    {"sort", sort, "reverse case_sensitive attribute ", 0},
+    {"sum", sum, "attribute start ", 0},
+    {"unique", unique, "case_sensitive attribute ", 0},
+    {0},
+};
+
+const struct jinja_function *jinja_find_filter(const struct jinja_string *name)
+{
+    const struct jinja_function *function = jinja_find_in(jinja_list_filters, name);
+
+    return function ? function : jinja_find_in(jinja_text_filters, name);
+}
