@@ -55,11 +55,37 @@ struct status json_reader_status(const struct json_reader *reader)
     return reader->status;
 }
 
-static void skip_space(struct json_reader *reader)
+/* The top bit of each byte that equals c. */
+static inline uint64_t equal_bytes(uint64_t word, unsigned char c)
 {
-    while (reader->at < reader->end && (*reader->at == ' ' || *reader->at == '\n' ||
-                                        *reader->at == '\t' || *reader->at == '\r'))
-        reader->at++;
+    const uint64_t ones = 0x0101010101010101u;
+    uint64_t differing = word ^ ones * c;
+
+    return ~(((differing & ones * 0x7F) + ones * 0x7F) | differing) & ones * 0x80;
+}
+
+/* Files are full of newlines and indentation: these go by eight bytes. */
+static inline void skip_space(struct json_reader *reader)
+{
+    const char *p = reader->at, *end = reader->end;
+    uint64_t word, others;
+
+    if (p < end && (unsigned char)*p > ' ')
+        return;
+    while (end - p >= (ptrdiff_t)sizeof(word)) {
+        memcpy(&word, p, sizeof(word));
+        others = ~(equal_bytes(word, ' ') | equal_bytes(word, '\n')) & 0x8080808080808080u;
+        if (others) {
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+            p += __builtin_ctzll(others) / 8;
+#endif
+            break;
+        }
+        p += sizeof(word);
+    }
+    while (p < end && (*p == ' ' || *p == '\n' || *p == '\t' || *p == '\r'))
+        p++;
+    reader->at = p;
 }
 
 /* Moves to the first byte of the next value; false at the end of the text. */

@@ -31,6 +31,11 @@ size_t byte_level_decode(const char *text, size_t size, uint8_t *out)
             out[num_bytes++] = c;
             continue;
         }
+        if (c == 0xC4 && i + 1 < size && (uint8_t)text[i + 1] == 0xA0) { /* the space */
+            out[num_bytes++] = ' ';
+            i++;
+            continue;
+        }
         if (c < 0xC2 || c > 0xC5 || i + 1 == size)
             return SIZE_MAX;
         int byte = decode_character((c & 0x1Fu) << 6 | ((uint8_t)text[++i] & 0x3Fu));

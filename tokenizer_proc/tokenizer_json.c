@@ -25,7 +25,8 @@ struct load {
     const char *merges_start, *merges_end; /* when they stand before the vocabulary */
     struct merge *merges;                  /* owned */
     uint32_t num_merges, merges_capacity;
-    struct buffer pair; /* bytes of one merge's two sides */
+    uint32_t last_result; /* entry of the last merge's result: the next one's often follows it */
+    struct buffer pair;   /* bytes of one merge's two sides */
     bool has_model, has_vocab, has_merges, has_unknown_token;
 };
 
@@ -38,7 +39,7 @@ static struct status add_merge(struct load *load, size_t left_size, size_t size)
     struct merge merge = {
         .left = vocab_index_find(index, bytes, left_size),
         .right = vocab_index_find(index, bytes + left_size, size - left_size),
-        .result = vocab_index_find(index, bytes, size),
+        .result = vocab_index_find_next(index, bytes, size, &load->last_result),
     };
 
     if (merge.left < 0 || merge.right < 0 || merge.result < 0)

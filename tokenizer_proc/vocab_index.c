@@ -79,8 +79,9 @@ struct status vocab_index_init(struct vocab_index *index, const struct vocabular
         if (!entry->is_byte_level)
             continue;
         uint64_t hash = hash_bytes(bytes, entry->size);
-        *find_slot(index, bytes, entry->size, hash) =
-            (struct vocab_slot){.entry = i + 1, .tag = (uint32_t)(hash >> 32)};
+        struct vocab_slot *slot = find_slot(index, bytes, entry->size, hash);
+        index->has_twins |= slot->entry != 0;
+        *slot = (struct vocab_slot){.entry = i + 1, .tag = (uint32_t)(hash >> 32)};
     }
     return status_ok();
 }
@@ -96,4 +97,25 @@ int32_t vocab_index_find(const struct vocab_index *index, const uint8_t *bytes, 
     const struct vocab_slot *slot = find_slot(index, bytes, size, hash_bytes(bytes, size));
 
     return slot->entry ? index->vocab->entries[slot->entry - 1].id : -1;
+}
+
+int32_t vocab_index_find_next(const struct vocab_index *index, const uint8_t *bytes, size_t size,
+                              uint32_t *entry)
+{
+    const struct vocabulary_builder *vocab = index->vocab;
+    uint32_t next = *entry + 1;
+
+    if (next < vocab->num_entries && !index->has_twins) {
+        const struct vocabulary_entry *candidate = &vocab->entries[next];
+        if (candidate->is_byte_level && candidate->size == size &&
+            memcmp(vocab->bytes + candidate->offset, bytes, size) == 0) {
+            *entry = next;
+            return candidate->id;
+        }
+    }
+    const struct vocab_slot *slot = find_slot(index, bytes, size, hash_bytes(bytes, size));
+    if (!slot->entry)
+        return -1;
+    *entry = slot->entry - 1;
+    return vocab->entries[*entry].id;
 }
