@@ -333,6 +333,98 @@ START_TEST(lookups)
 }
 END_TEST
 
+/* ---- what families do differently; ids of the `tokenizers` package ---- */
+
+START_TEST(the_last_space_stays_with_the_word)
+{
+    struct fixture fixture;
+
+    load(&fixture, "qwen3/tokenizer.json");
+    CHECK_TEXT(&fixture, "a  b", 64, 220, 293);
+    CHECK_TEXT(&fixture, "def f():\n    return  x", 750, 282, 3932, 262, 470, 220, 856);
+    CHECK_TEXT(&fixture, "x   ", 87, 262);
+    CHECK_TEXT(&fixture, "a \t b", 64, 7018, 293);
+    CHECK_TEXT(&fixture, "\t\tx", 197, 10225);
+    CHECK_TEXT(&fixture, " \n  y", 715, 220, 379);
+    CHECK_TEXT(&fixture, "a\xC2\xA0 b", 64, 4102, 293);
+    CHECK_TEXT(&fixture, "  \n\n  \n", 18611, 2303);
+    unload(&fixture);
+}
+END_TEST
+
+START_TEST(accents_are_composed)
+{
+    struct fixture fixture;
+
+    load(&fixture, "qwen3/tokenizer.json");
+    CHECK_TEXT(&fixture, "Cafe\xCC\x81", 34, 2577, 963);
+    CHECK_TEXT(&fixture, "\xE1\x84\x92\xE1\x85\xA1\xE1\x86\xAB", 23573);
+    CHECK_TEXT(&fixture, "\xE2\x84\xAB", 144044);
+    CHECK_TEXT(&fixture, "e<|im_end|>\xCC\x81", 68, 151645, 53839);
+    CHECK_TEXT(&fixture, "q\xCC\xA3\xCC\x87", 80, 136, 96, 136, 229);
+    CHECK_TEXT(&fixture, "\xE0\xA5\x98", 64704, 5502, 120);
+    unload(&fixture);
+}
+END_TEST
+
+START_TEST(added_tokens_swallow_blanks)
+{
+    struct fixture fixture;
+
+    load(&fixture, "golden/mini/mini_gpt2.json");
+    CHECK_TEXT(&fixture, "   <mask> x  <mask>   ", 2257, 856, 2257, 262);
+    CHECK_TEXT(&fixture, "  <sep>  x", 256, 2258, 856);
+    CHECK_TEXT(&fixture, "a <both>  b", 264, 2259, 293);
+    CHECK_TEXT(&fixture, "foo xfoo foo.", 2260, 856, 824, 78, 220, 2260, 659);
+    CHECK_TEXT(&fixture, "\n<mask>\n<sep>\n", 2257, 715, 2258);
+    unload(&fixture);
+}
+END_TEST
+
+START_TEST(digits_and_marks_by_family)
+{
+    struct fixture fixture;
+
+    load(&fixture, "golden/mini/mini_qwen.json");
+    CHECK_TEXT(&fixture, "1234567", 16, 17, 18, 19, 20, 21, 22);
+    CHECK_TEXT(&fixture, "\xD9\xA1\xD9\xA2\xD9\xA3\xD9\xA4", 149, 94, 149, 95, 149, 96, 149, 97);
+    CHECK_TEXT(&fixture, "x\xC2\xB2", 87, 126, 110);
+    CHECK_TEXT(&fixture, "\xE0\xA4\xA8\xE0\xA4\xAE\xE0\xA4\xB8\xE0\xA5\x8D\xE0\xA4\xA4\xE0\xA5\x87",
+               156, 97, 101, 156, 97, 106, 156, 97, 116, 156, 98, 235, 156, 97, 97, 156, 98, 229);
+    unload(&fixture);
+    load(&fixture, "golden/mini/mini_llama3.json");
+    CHECK_TEXT(&fixture, "1234567", 2260, 19, 20, 21, 22);
+    CHECK_TEXT(&fixture, "\xD9\xA1\xD9\xA2\xD9\xA3\xD9\xA4", 149, 94, 149, 95, 149, 96, 149, 97);
+    CHECK_TEXT(&fixture, "x\xC2\xB2", 87, 126, 110);
+    CHECK_TEXT(&fixture, "\xE0\xA4\xA8\xE0\xA4\xAE\xE0\xA4\xB8\xE0\xA5\x8D\xE0\xA4\xA4\xE0\xA5\x87",
+               156, 97, 101, 156, 97, 106, 156, 97, 116, 156, 98, 235, 156, 97, 97, 156, 98, 229);
+    unload(&fixture);
+    load(&fixture, "golden/mini/mini_gpt2.json");
+    CHECK_TEXT(&fixture, "1234567", 220, 16, 17, 18, 19, 20, 21, 22);
+    CHECK_TEXT(&fixture, "\xD9\xA1\xD9\xA2\xD9\xA3\xD9\xA4", 220, 149, 94, 149, 95, 149, 96, 149,
+               97);
+    CHECK_TEXT(&fixture, "x\xC2\xB2", 856, 126, 110);
+    CHECK_TEXT(&fixture, "\xE0\xA4\xA8\xE0\xA4\xAE\xE0\xA4\xB8\xE0\xA5\x8D\xE0\xA4\xA4\xE0\xA5\x87",
+               220, 156, 97, 101, 156, 97, 106, 156, 97, 116, 156, 98, 235, 156, 97, 97, 156, 98,
+               229);
+    unload(&fixture);
+    load(&fixture, "golden/mini/mini_deepseek.json");
+    CHECK_TEXT(&fixture, "1234567", 16, 17, 18, 19, 20, 21, 22);
+    CHECK_TEXT(&fixture, "\xD9\xA1\xD9\xA2\xD9\xA3\xD9\xA4", 149, 94, 149, 95, 149, 96, 149, 97);
+    CHECK_TEXT(&fixture, "x\xC2\xB2", 87, 126, 110);
+    CHECK_TEXT(&fixture, "\xE0\xA4\xA8\xE0\xA4\xAE\xE0\xA4\xB8\xE0\xA5\x8D\xE0\xA4\xA4\xE0\xA5\x87",
+               156, 97, 101, 156, 97, 106, 156, 97, 116, 156, 98, 235, 156, 97, 97, 156, 98, 229);
+    unload(&fixture);
+    load(&fixture, "golden/mini/mini_o200k.json");
+    CHECK_TEXT(&fixture, "1234567", 16, 17, 18, 19, 20, 21, 22);
+    CHECK_TEXT(&fixture, "\xD9\xA1\xD9\xA2\xD9\xA3\xD9\xA4", 149, 94, 149, 95, 149, 96, 149, 97);
+    CHECK_TEXT(&fixture, "x\xC2\xB2", 87, 126, 110);
+    CHECK_TEXT(&fixture, "\xE0\xA4\xA8\xE0\xA4\xAE\xE0\xA4\xB8\xE0\xA5\x8D\xE0\xA4\xA4\xE0\xA5\x87",
+               156, 97, 101, 156, 97, 106, 156, 97, 116, 156, 98, 235, 156, 97, 97, 156, 98, 229);
+    unload(&fixture);
+}
+END_TEST
+
 /* ---- files that are refused ---- */
 
 #define MODEL                                                                                      \
@@ -436,5 +528,6 @@ END_TEST
 CHECK_MAIN("tokenizer", reference_texts_of_qwen3, rendered_chats_of_qwen3,
            reference_texts_of_small_tokenizers, content_is_data, data_is_found_behind_normalisation,
            one_bos, long_words_at_a_small_stack, nul_and_long_tokens, text_must_be_utf8, lookups,
-           what_is_not_understood_is_refused_by_name, merges_may_stand_before_the_vocabulary,
-           a_file_cut_anywhere_is_an_error)
+           the_last_space_stays_with_the_word, accents_are_composed, added_tokens_swallow_blanks,
+           digits_and_marks_by_family, what_is_not_understood_is_refused_by_name,
+           merges_may_stand_before_the_vocabulary, a_file_cut_anywhere_is_an_error)
