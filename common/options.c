@@ -33,8 +33,10 @@ static void print_help(const struct option_usage *usage, const struct option_spe
             printf("\n%s:\n", specs->name);
             continue;
         }
-        snprintf(left, sizeof(left), "  --%s%s%s", specs->name, specs->metavar ? " " : "",
-                 specs->metavar ? specs->metavar : "");
+        bool has_short = specs->alias && strlen(specs->alias) == 1;
+        snprintf(left, sizeof(left), "  %s%s%s--%s%s%s", has_short ? "-" : "",
+                 has_short ? specs->alias : "", has_short ? ", " : "", specs->name,
+                 specs->metavar ? " " : "", specs->metavar ? specs->metavar : "");
         printf("%-32s", left);
         if (strlen(left) >= 32)
             printf("\n%-32s", "");
@@ -170,7 +172,9 @@ struct status options_parse(int argc, char **argv, const struct option_usage *us
         const char *name = arg[1] == '-' ? arg + 2 : arg + 1;
         const char *equals = strchr(name, '=');
         size_t size = equals ? (size_t)(equals - name) : strlen(name);
-        const struct option_spec *spec = arg[1] == '-' ? find(specs, name, size) : NULL;
+        bool is_short = arg[1] != '-'; /* "-o": an alias of one letter */
+        const struct option_spec *spec =
+            !is_short || strlen(name) == 1 ? find(specs, name, size) : NULL;
         if (!spec)
             return status_error(STATUS_INVALID, "unknown option '%s' (try --help)", arg);
         if (spec->type == OPTION_FLAG) {

@@ -31,7 +31,7 @@ struct option_list {
 
 struct option_spec {
     const char *name;  /* without the dashes */
-    const char *alias; /* another name for it, or NULL */
+    const char *alias; /* another name for it, or NULL; one of a single letter is written "-o" */
     enum option_type type;
     void *value;
     const char *metavar; /* such as "DIR"; NULL for a flag */

@@ -100,4 +100,27 @@ START_TEST(errors_name_the_option)
 }
 END_TEST
 
-CHECK_MAIN("options", both_spellings_and_the_rest, errors_name_the_option)
+START_TEST(alias_of_one_letter_is_short)
+{
+    const char *out = NULL;
+    const struct option_spec specs[] = {{.name = "output",
+                                         .alias = "o",
+                                         .type = OPTION_STRING,
+                                         .value = &out,
+                                         .metavar = "FILE",
+                                         .help = "a file"},
+                                        {0}};
+    const char *argv[] = {"prog", "-o", "x", NULL};
+    bool done = false;
+
+    ck_assert_int_eq(options_parse(3, (char **)(size_t)argv, &usage, specs, NULL, &done).code,
+                     STATUS_OK);
+    ck_assert_str_eq(out, "x");
+    argv[1] = "-output";
+    ck_assert_int_eq(options_parse(3, (char **)(size_t)argv, &usage, specs, NULL, &done).code,
+                     STATUS_INVALID);
+}
+END_TEST
+
+CHECK_MAIN("options", alias_of_one_letter_is_short, both_spellings_and_the_rest,
+           errors_name_the_option)
