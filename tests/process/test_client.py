@@ -1,0 +1,439 @@
+#!/usr/bin/env python3
+"""The command line client alone: the test is its server, all three processes of it, over real sockets."""
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import zmq
+
+import wire
+from wire import unpack, pack
+
+CLIENT = str(wire.BUILD / "tools/client/minisgl")
+NO_TERMINAL = {"stdin": subprocess.DEVNULL}
+
+
+class Server:
+    """Answers generate with its own prompt, word by word; self.answer can be replaced."""
+
+    def __init__(self, name="fake", parent=None):
+        self.parent = parent or wire.folder()
+        self.path = self.parent / name
+        self.path.mkdir(mode=0o700)
+        self.name = name
+        self.heard = []
+        self.is_silent = False
+        self.is_stopping = False
+        self.answer = self.echo
+        self.rest = lambda: None  # called when nothing has arrived
+        self.next_uid = (1 << 48) + 1
+        self.model = wire.folder()
+        self.thread = threading.Thread(target=self.serve, daemon=True)
+        self.is_bound = threading.Event()
+        self.thread.start()
+        assert self.is_bound.wait(5)
+        (self.path / "run.json").write_text(json.dumps({
+            "name": name, "run": 5, "pid": os.getpid(), "model": str(self.model),
+            "endpoints": {p: self.endpoint(p) for p in (
+                "tokenizer", "detokenizer", "tokenizer_control", "scheduler_control", "detokenizer_control")},
+        }))  # fmt: skip
+
+    def endpoint(self, name):
+        return f"ipc://{self.path}/{name}.ipc"
+
+    def router(self, name):
+        socket = wire.context.socket(zmq.ROUTER)
+        socket.linger = 0
+        socket.bind(self.endpoint(name))
+        return socket
+
+    def serve(self):
+        self.front, self.reply = self.router("tokenizer"), self.router("detokenizer")
+        controls = [self.router(f"{p}_control") for p in ("tokenizer", "scheduler", "detokenizer")]
+        poller = zmq.Poller()
+        for socket in (self.front, self.reply, *controls):
+            poller.register(socket, zmq.POLLIN)
+        self.is_bound.set()
+        clients, alive = set(), 0
+        while not self.is_stopping:
+            ready = dict(poller.poll(20))
+            if self.is_silent:
+                continue
+            if self.front not in ready:
+                self.rest()
+            if self.reply in ready:
+                peer, frame = self.reply.recv_multipart()
+                clients.add(peer)
+                self.reply.send_multipart([peer, pack("hello_ok")])
+            if self.front in ready:
+                peer, frame = self.front.recv_multipart()
+                message = unpack(frame)
+                self.heard.append(message)
+                self.take(peer, message)
+            for socket in controls:
+                if socket in ready:
+                    *route, frame = socket.recv_multipart()
+                    info = json.dumps({"queue": 0, "nested": {"a": 1}})
+                    socket.send_multipart([*route, pack("control_reply", ok=True, info=info)])
+            if time.monotonic() - alive > 0.5:
+                alive = time.monotonic()
+                for peer in clients:
+                    self.reply.send_multipart([peer, pack("alive")])
+        for socket in (self.front, self.reply, *controls):
+            socket.close()
+
+    def take(self, peer, message):
+        if message["type"] in ("tokenize", "render"):
+            ids = [ord(c) for c in message["prompt"]]
+            self.front.send_multipart([peer, pack("result", rid=message["rid"], ids=ids)])
+        elif message["type"] == "abort":
+            self.front.send_multipart([peer, pack("result", rid=message["rid"])])
+            if message.get("uid", 0) > 1 << 48:
+                self.deltas(peer, {"rid": self.rids[message["uid"]], "uid": message["uid"], "finish": "abort"})
+        else:
+            self.answer(peer, message)
+
+    def accept(self, peer, message):
+        uid, self.next_uid = self.next_uid, self.next_uid + 1
+        self.rids = getattr(self, "rids", {}) | {uid: message["rid"]}
+        self.front.send_multipart([peer, pack("accepted", rid=message["rid"], uid=uid)])
+        return {"rid": message["rid"], "uid": uid}
+
+    def deltas(self, peer, *deltas):
+        self.reply.send_multipart([peer, pack("deltas", deltas=list(deltas))])
+
+    def refuse(self, peer, message, code="invalid_request", words="no"):
+        self.front.send_multipart([peer, pack("error", rid=message["rid"], code=code, message=words)])
+
+    def echo(self, peer, message):
+        names = self.accept(peer, message)
+        if "messages" in message:
+            words = [" ".join(m["content"] for m in json.loads(message["messages"]))]
+        else:
+            words = message.get("prompt", str(message.get("input_ids"))).split(" ")
+        for i, word in enumerate(words):
+            ids = {"ids": [i]} if message.get("want_ids") else {}
+            self.deltas(peer, names | {"text": (" " if i else "") + word} | ids)
+        end = {"finish": "length", "prompt_tokens": 7, "completion_tokens": len(words), "cached_tokens": 2}
+        self.deltas(peer, names | end)
+
+    def close(self):
+        self.is_stopping = True
+        self.thread.join()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def env(self):
+        state = wire.folder()
+        return dict(os.environ, MINISGL_RUN_DIR=str(self.parent), XDG_STATE_HOME=str(state), TERM="xterm")
+
+    def run(self, *args, code=0, **options):
+        options = {"timeout": 20, "text": True, "capture_output": True, "env": self.env()} | options
+        if "input" not in options:
+            options |= NO_TERMINAL
+        result = subprocess.run([CLIENT, *map(str, args)], **options)
+        assert result.returncode == code, (args, result)
+        return result
+
+    def start(self, *args):
+        return subprocess.Popen(
+            [CLIENT, *args], env=self.env(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **NO_TERMINAL
+        )
+
+
+def test_no_server():
+    """CLI-01, first half."""
+    folder = wire.folder()
+    env = dict(os.environ, MINISGL_RUN_DIR=str(folder))
+    for args in (["generate", "Hi"], ["chat"], ["status"], ["generate", "Hi", "--name", "x"], ["tokenize", "a"]):
+        began = time.monotonic()
+        result = subprocess.run([CLIENT, *args], env=env, capture_output=True, text=True, timeout=20, **NO_TERMINAL)
+        assert result.returncode == 1 and "running" in result.stderr, result
+        assert time.monotonic() - began < 2
+    nowhere = f"ipc://{folder}/a,ipc://{folder}/b"
+    result = subprocess.run(
+        [CLIENT, "generate", "Hi", "--endpoint", nowhere], capture_output=True, text=True, timeout=20, **NO_TERMINAL
+    )
+    assert result.returncode == 1 and "no answer" in result.stderr, result
+
+
+def test_server_that_died_left_its_file():
+    with Server() as server:
+        run = json.loads((server.path / "run.json").read_text())
+        dead = subprocess.Popen(["true"])
+        dead.wait()
+        (server.path / "run.json").write_text(json.dumps(run | {"pid": dead.pid}))
+        assert "no server is running" in server.run("generate", "Hi", code=1).stderr
+
+
+def test_generate():
+    with Server() as server:
+        result = server.run("generate", "Once upon ä time")
+        assert (result.stdout, result.stderr) == ("Once upon ä time", "")
+        assert server.heard[-1]["prompt"] == "Once upon ä time"
+        answer = json.loads(server.run("generate", "a b", "--json").stdout)
+        usage = {"prompt_tokens": 7, "completion_tokens": 2, "cached_tokens": 2}
+        assert answer == {"text": "a b", "output_ids": [0, 1], "finish_reason": "length", "usage": usage}
+        assert server.run("generate", "-", input="from\nstdin").stdout == "from\nstdin"
+        endpoints = f"{server.endpoint('tokenizer')},{server.endpoint('detokenizer')}"
+        assert server.run("generate", "x", "--endpoint", endpoints).stdout == "x"
+        assert server.run("generate", "--name", "fake", "--", "--dashes").stdout == "--dashes"
+
+
+def test_options_arrive():
+    with Server() as server:
+        server.run(
+            "generate", "--ids", "1, 2,3", "--max-tokens", 9, "--temperature=0.5", "--top-k", -1, "--top-p", 0.9,
+            "--min-p", 0.1, "--seed", 12, "--stop", "a", "--stop", "b", "--ignore-eos",
+        )  # fmt: skip
+        message = server.heard[-1]
+        assert message["input_ids"] in ([1, 2, 3], b"\1\0\0\0\2\0\0\0\3\0\0\0")
+        assert (message["max_tokens"], message["temperature"], message["seed"]) == (9, 0.5, 12)
+        assert message["stop"] == ["a", "b"] and message["ignore_eos"] is True
+        assert message.get("top_k", 0) == 0 and abs(message["top_p"] - 0.9) < 1e-6
+        server.run("generate", "plain")
+        assert set(server.heard[-1]) == {"type", "v", "rid", "prompt"}, server.heard[-1]
+        (server.model / "chat.json").write_text('[{"role": "user", "content": "Hello"}]')
+        assert server.run("generate", "--messages", server.model / "chat.json").stdout == "Hello"
+
+
+def test_wrong_usage():
+    with Server() as server:
+        for args in (
+            [], ["what"], ["generate"], ["generate", "a", "b"], ["generate", "a", "--what"],
+            ["generate", "a", "--top-p", "2"], ["generate", "--ids", "1,,2"], ["generate", "a", "--stop", ""],
+            ["batch"], ["abort", "x"], ["tokenize"], ["status", "more"],
+        ):  # fmt: skip
+            result = server.run(*args, code=2)
+            assert result.stderr and not result.stdout, (args, result)
+        for command in ([], ["generate"], ["chat"], ["batch"], ["status"], ["tokenize"], ["abort"]):
+            assert "usage: minisgl" in server.run(*command, "--help").stdout
+
+
+def test_refused_request():
+    with Server() as server:
+        server.answer = lambda peer, message: server.refuse(peer, message, "too_long", "600 is more than 512")
+        result = server.run("generate", "x", code=1)
+        assert "too_long: 600 is more than 512" in result.stderr and not result.stdout
+        answer = json.loads(server.run("generate", "x", "--json", code=1).stdout)
+        assert answer == {"error": {"code": "too_long", "message": "600 is more than 512"}}
+
+
+def test_server_dies_within_an_answer():
+    """CLI-01, second half."""
+    with Server() as server:
+
+        def answer(peer, message):
+            server.deltas(peer, server.accept(peer, message) | {"text": "begun"})
+            server.is_silent = True
+
+        server.answer = answer
+        began = time.monotonic()
+        result = server.run("generate", "x", code=1)
+        assert result.stdout == "begun" and "server_lost" in result.stderr, result
+        assert 2.5 < time.monotonic() - began < 6
+
+
+def test_interrupt_aborts():
+    with Server() as server:
+        server.answer = lambda peer, message: server.deltas(peer, server.accept(peer, message) | {"text": "begun"})
+        process = server.start("generate", "x")
+        assert process.stdout.read(5) == "begun"
+        process.send_signal(signal.SIGINT)
+        _, log = process.communicate(timeout=5)
+        assert process.returncode == 1 and "interrupted" in log
+        assert server.heard[-1]["type"] == "abort" and server.heard[-1]["uid"] == 1 + (1 << 48)
+
+
+def test_two_servers():
+    with Server("one") as one, Server("two", one.parent):
+        result = one.run("generate", "x", code=1)
+        assert "--name" in result.stderr and "one" in result.stderr and "two" in result.stderr
+        assert one.run("generate", "x", "--name", "two").stdout == "x"
+
+
+def test_batch():
+    lines = [
+        {"id": "a", "prompt": "one two", "max_tokens": 5},
+        {"id": 7, "messages": [{"role": "user", "content": "Hällo"}], "stop": "x"},
+        {"id": None, "input_ids": [1, 2]},
+        {"id": "bad", "prompt": "x", "max_tokens": 3.5},
+        {"id": "n", "prompt": "x", "n": 2},
+        {"id": "two", "prompt": "x", "input_ids": [1]},
+        {"prompt": "no id", "seed": 3, "top_k": -1, "ignore_eos": True, "max_tokens": 10**18},
+    ]
+    with Server() as server:
+        source, target = server.model / "in.jsonl", server.model / "out.jsonl"
+        source.write_text("\n".join(map(json.dumps, lines)) + "\n{broken\n\n")
+        result = server.run("batch", source, "-o", target)
+        assert "4 of 8" in result.stderr, result
+        out = [json.loads(line) for line in target.read_text().splitlines()]
+        assert [answer.get("id") for answer in out] == ["a", 7, None, "bad", "n", "two", None, None]
+        usage = {"prompt_tokens": 7, "completion_tokens": 2, "cached_tokens": 2}
+        assert out[0] == {
+            "id": "a", "text": "one two", "output_ids": [0, 1], "finish_reason": "length", "usage": usage,
+        }  # fmt: skip
+        assert out[1]["text"] == "Hällo"
+        for index, word in ((3, "max_tokens"), (4, "n:"), (5, "exactly one"), (7, "line 1")):
+            assert out[index]["error"]["code"] == "invalid_request" and word in out[index]["error"]["message"]
+        assert out[6]["text"] == "no id"
+        assert server.heard[-1]["max_tokens"] == 2**31 - 1 and server.heard[-1]["stream"] is False
+        assert server.run("batch", "-", input='{"prompt": "x"}').stdout.startswith('{"text":"x"')
+        assert server.run("batch", "/nowhere", code=1).stderr
+
+
+def test_batch_is_all_in_flight_and_in_order():
+    with Server() as server:
+        waiting = []
+
+        def answer(peer, message):
+            waiting.append((peer, message))
+            if len(waiting) == 300:
+                for at in reversed(waiting):
+                    server.echo(*at)
+
+        server.answer = answer
+        text = "".join(json.dumps({"id": i, "prompt": f"p{i}"}) + "\n" for i in range(300))
+        out = [json.loads(line) for line in server.run("batch", "-", input=text).stdout.splitlines()]
+        assert [(a["id"], a["text"]) for a in out] == [(i, f"p{i}") for i in range(300)]
+
+
+def test_batch_sends_again_what_was_too_much():
+    with Server() as server:
+        waiting, refused = [], []
+
+        def answer(peer, message):
+            if len(waiting) == 20:
+                refused.append(message["prompt"])
+                server.refuse(peer, message, "overloaded", "20 wait already")
+            else:
+                waiting.append((peer, message))
+
+        def rest():
+            while waiting:
+                server.echo(*waiting.pop())
+
+        server.answer, server.rest = answer, rest
+        text = "".join(json.dumps({"id": i, "prompt": f"p{i}"}) + "\n" for i in range(500))
+        out = [json.loads(line) for line in server.run("batch", "-", input=text).stdout.splitlines()]
+        assert [a.get("text") for a in out] == [f"p{i}" for i in range(500)]
+        assert 0 < len(refused) < 2000, len(refused)
+
+
+def test_tokenize_abort_status():
+    with Server() as server:
+        assert server.run("tokenize", "ab").stdout == "97,98\n"
+        assert json.loads(server.run("tokenize", "ab", "--json").stdout) == {"ids": [97, 98]}
+        server.run("abort", "12")
+        assert server.heard[-1]["uid"] == 12
+        status = json.loads(server.run("status", "--json").stdout)
+        assert status["name"] == "fake" and status["scheduler"] == {"queue": 0, "nested": {"a": 1}}
+        assert "nested.a" in server.run("status").stdout
+
+
+def test_chat_in_a_pipe():
+    with Server() as server:
+        result = server.run("chat", input="Hi\n/foo\n\nWörld\n/reset\nagain\n")
+        assert result.stdout == "Hi\nHi Hi Wörld\nagain\n", result
+        assert "unknown command '/foo'" in result.stderr and "\033" not in result.stdout + result.stderr
+        roles = [[m["role"] for m in json.loads(h["messages"])] for h in server.heard]
+        assert roles == [["user"], ["user", "assistant", "user"], ["user"]]
+        server.run("chat", "--system", "Be brief.", input="/quit\nnever\n")
+        assert len(server.heard) == 3
+
+
+def test_chat_sampling():
+    with Server() as server:
+        config = {"do_sample": True, "temperature": 0.6, "top_k": 20, "top_p": 0.95}
+        (server.model / "generation_config.json").write_text(json.dumps(config))
+        server.run("chat", "--top-p", "0.5", input="Hi\n")
+        message = server.heard[-1]
+        assert abs(message["temperature"] - 0.6) < 1e-6 and message["top_k"] == 20
+        assert abs(message["top_p"] - 0.5) < 1e-6
+
+
+class Terminal:
+    """The client at a terminal."""
+
+    def __init__(self, server, *args):
+        self.master, slave = pty.openpty()
+        self.process = subprocess.Popen(
+            [CLIENT, *args], env=server.env(), stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+            preexec_fn=lambda: __import__("fcntl").ioctl(0, __import__("termios").TIOCSCTTY, 0),
+        )  # fmt: skip
+        os.close(slave)
+        self.seen = ""
+
+    def type(self, text):
+        os.write(self.master, text.encode())
+
+    def expect(self, text, seconds=5):
+        deadline = time.monotonic() + seconds
+        while text not in self.seen:
+            left = deadline - time.monotonic()
+            assert left > 0, (text, self.seen)
+            if select.select([self.master], [], [], left)[0]:
+                self.seen += os.read(self.master, 65536).decode(errors="replace")
+        self.seen = self.seen.split(text, 1)[1]
+
+    def end(self):
+        code = self.process.wait(timeout=5)
+        os.close(self.master)
+        return code
+
+
+def test_chat_at_a_terminal():
+    """CLI-03."""
+    with Server() as server:
+        terminal = Terminal(server, "chat")
+        terminal.expect("> ")
+        terminal.type("/foo\r")
+        terminal.expect("unknown command '/foo'")
+        terminal.expect("> ")
+        terminal.type("žlutý\r")
+        terminal.expect("\nžlutý")
+        terminal.expect("> ")
+        terminal.type("eins\rzwei\rdrei ß\r")
+        deadline = time.monotonic() + 5
+        while len(server.heard) < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert json.loads(server.heard[1]["messages"])[-1]["content"] == "eins\nzwei\ndrei ß"
+        terminal.expect("drei ß\r\n")
+        # Ctrl-C within an answer ends the answer, twice.
+        server.answer = lambda peer, message: server.deltas(peer, server.accept(peer, message) | {"text": "begun"})
+        for _ in range(2):
+            time.sleep(0.1)
+            terminal.type("long\r")
+            terminal.expect("begun")
+            terminal.type("\x03")
+            terminal.expect("(interrupted)")
+            terminal.expect("> ")
+            assert server.heard[-1]["type"] == "abort"
+        # At the prompt it drops the line.
+        terminal.type("half a line\x03")
+        terminal.expect("> ")
+        server.answer = server.echo
+        terminal.type("/reset\r")
+        terminal.expect("(forgotten)")
+        time.sleep(0.1)
+        terminal.type("end\r")
+        terminal.expect("\nend")
+        assert json.loads(server.heard[-1]["messages"]) == [{"role": "user", "content": "end"}]
+        time.sleep(0.1)
+        terminal.type("\x04")
+        assert terminal.end() == 0
+
+
+if __name__ == "__main__":
+    sys.exit(wire.run(dict(globals())))

@@ -1,0 +1,35 @@
+/*
+ * answer.h - what came back for one request, put together, and written as a line of `batch`:
+ *
+ *   {"id", "text", "output_ids", "finish_reason", "usage": {"prompt_tokens", "completion_tokens",
+ *    "cached_tokens"}}                                or   {"id", "error": {"code", "message"}}
+ */
+#ifndef TOOLS_CLIENT_ANSWER_H
+#define TOOLS_CLIENT_ANSWER_H
+
+#include "common/json.h"
+#include "tools/client/client.h"
+
+struct answer {
+    char *text; /* owned */
+    size_t text_size, text_capacity;
+    int32_t *ids; /* owned */
+    size_t num_ids, ids_capacity;
+    enum finish_reason finish;
+    struct usage usage;
+    enum error_code error; /* ERROR_NONE: there is text */
+    char message[MAX_ERROR_BYTES + 1];
+};
+
+void answer_deinit(struct answer *answer);
+
+/* Adds an event; STATUS_NO_MEMORY makes it an error of code internal. */
+void answer_add(struct answer *answer, const struct client_event *event);
+/* Makes it an error. */
+void answer_fail(struct answer *answer, enum error_code code, const char *message);
+
+/* One object; id: a JSON value or NULL for none. */
+void answer_write(const struct answer *answer, const struct json_value *id,
+                  struct json_writer *out);
+
+#endif

@@ -1,0 +1,407 @@
+/*
+ * client.c - see client.h. Frames are read one at a time, and the events in one are given out
+ * before the next is read.
+ */
+#include "tools/client/client.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "common/arena.h"
+#include "common/clock.h"
+#include "proto/link.h"
+#include "proto/messages_codec.h"
+#include "tools/client/calls.h"
+
+enum {
+    HELLO_TIMEOUT_MS = 5000,
+    HELLO_INTERVAL_MS = 500, /* between attempts */
+    SILENCE_HELLO_MS = 1000, /* then hello is said again */
+    SILENCE_LOST_MS = 3000,  /* then the server is lost */
+    TICK_MS = 100,
+    LINGER_MS = 200,
+};
+
+static const int64_t ns_per_ms = 1000000;
+
+struct client {
+    struct client_args args;
+    struct link *front, *reply; /* owned */
+    struct link_poller *poller; /* owned */
+    struct arena arena;         /* of the frame in message */
+    struct frame_buffer out;
+    struct message message; /* the last one received */
+    int32_t next_delta;     /* of message, if that is deltas */
+    struct call_table calls;
+    int64_t heard_ns, hello_ns; /* when the detokenizer was last heard, and greeted */
+    bool is_lost;               /* open calls are being ended */
+    bool has_hello_ok;
+};
+
+size_t client_num_open(const struct client *client)
+{
+    return client->calls.num_open;
+}
+
+/* ---- sending ---- */
+
+struct generate_msg client_generate_defaults(void)
+{
+    return (struct generate_msg){
+        .add_generation_prompt = true,
+        .parse_special = UNSET,
+        .add_special_tokens = UNSET,
+        .sampling = {.top_p = 1, .max_tokens = 1024},
+        .skip_special = true,
+        .stream = true,
+    };
+}
+
+static struct status send_on(struct client *client, struct link *link,
+                             const struct message *message)
+{
+    struct status status = message_encode(message, &client->out);
+
+    return status.code ? status : link_send(link, client->out.data, client->out.size);
+}
+
+/* Sends a message of the front socket as a call; rid points into it. */
+static struct status begin_call(struct client *client, struct message *message, struct bytes *rid,
+                                void *user, uint64_t *out_call)
+{
+    char text[CALL_RID_BYTES];
+    struct call *call = NULL;
+    struct status status = call_table_take(&client->calls, user, &call);
+
+    if (status.code)
+        return status;
+    *rid = call_rid(call->number, text);
+    status = send_on(client, client->front, message);
+    if (status.code)
+        call_table_give(&client->calls, call);
+    else
+        *out_call = call->number;
+    return status;
+}
+
+struct status client_ask(struct client *client, enum message_type type,
+                         const struct generate_msg *msg, void *user, uint64_t *out_call)
+{
+    struct message message = {.type = type, .generate = *msg};
+
+    return begin_call(client, &message, &message.generate.rid, user, out_call);
+}
+
+struct status client_generate(struct client *client, const struct generate_msg *msg, void *user,
+                              uint64_t *out_call)
+{
+    return client_ask(client, MESSAGE_GENERATE, msg, user, out_call);
+}
+
+struct status client_info(struct client *client, void *user, uint64_t *out_call)
+{
+    struct message message = {.type = MESSAGE_INFO};
+
+    return begin_call(client, &message, &message.info.rid, user, out_call);
+}
+
+struct status client_abort_uid(struct client *client, uint64_t uid, void *user, uint64_t *out_call)
+{
+    struct message message = {.type = MESSAGE_CLIENT_ABORT,
+                              .client_abort = {.has_uid = true, .uid = uid}};
+
+    return begin_call(client, &message, &message.client_abort.rid, user, out_call);
+}
+
+/* The answer to it is of no use, so it is no call: its rid finds none. */
+struct status client_abort(struct client *client, uint64_t number)
+{
+    const struct call *call = call_table_find(&client->calls, number);
+    char target[CALL_RID_BYTES];
+    struct message message = {.type = MESSAGE_CLIENT_ABORT,
+                              .client_abort = {.rid = {(const uint8_t *)"abort", 5}}};
+
+    if (!call)
+        return status_ok();
+    if (call->uid) {
+        message.client_abort.has_uid = true;
+        message.client_abort.uid = call->uid;
+    } else {
+        message.client_abort.target_rid = call_rid(number, target);
+    }
+    return send_on(client, client->front, &message);
+}
+
+/* ---- receiving ---- */
+
+/* An event of a call; the call ends if it is the last. */
+static void put_event(struct client *client, struct call *call, enum client_event_kind kind,
+                      bool is_last, struct client_event *out)
+{
+    *out = (struct client_event){.kind = kind,
+                                 .call = call->number,
+                                 .user = call->user,
+                                 .is_last = is_last,
+                                 .uid = call->uid};
+    if (is_last)
+        call_table_give(&client->calls, call);
+}
+
+static void put_error(struct client *client, struct call *call, enum error_code code,
+                      struct bytes message, struct client_event *out)
+{
+    put_event(client, call, CLIENT_ERROR, true, out);
+    out->error = code;
+    out->error_message = message;
+}
+
+/* The next delta of the last message that belongs to an open call. */
+static bool take_delta(struct client *client, struct client_event *out)
+{
+    const struct message *message = &client->message;
+
+    while (message->type == MESSAGE_DELTAS && client->next_delta < message->deltas.num_deltas) {
+        const struct delta *delta = &message->deltas.deltas[client->next_delta++];
+        struct call *call = call_table_find_rid(&client->calls, delta->rid);
+        if (!call)
+            continue;
+        call->uid = delta->uid;
+        if (delta->finish == FINISH_ERROR) {
+            put_error(client, call, delta->error, delta->error_message, out);
+            out->delta = delta;
+            return true;
+        }
+        put_event(client, call, CLIENT_DELTA, delta->finish != FINISH_NONE, out);
+        out->delta = delta;
+        return true;
+    }
+    return false;
+}
+
+/* What is in client->message; false when it is nobody's. */
+static bool take_message(struct client *client, struct client_event *out)
+{
+    const struct message *message = &client->message;
+    struct call *call;
+
+    switch (message->type) {
+    case MESSAGE_DELTAS:
+        client->next_delta = 0;
+        return take_delta(client, out);
+    case MESSAGE_HELLO_OK:
+        client->has_hello_ok = true;
+        return false;
+    case MESSAGE_ACCEPTED:
+        call = call_table_find_rid(&client->calls, message->accepted.rid);
+        if (!call)
+            return false;
+        call->uid = message->accepted.uid;
+        put_event(client, call, CLIENT_ACCEPTED, false, out);
+        return true;
+    case MESSAGE_RESULT:
+        call = call_table_find_rid(&client->calls, message->result.rid);
+        if (!call)
+            return false;
+        put_event(client, call, CLIENT_RESULT, true, out);
+        out->result = &message->result;
+        return true;
+    case MESSAGE_ERROR:
+        call = call_table_find_rid(&client->calls, message->error.rid);
+        if (!call)
+            return false;
+        put_error(client, call, message->error.code, message->error.message, out);
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Reads one frame; false when there was none. What cannot be decoded becomes an `alive`. */
+static bool read_frame(struct client *client, struct link *link)
+{
+    struct link_frame frame;
+    struct message_fault fault;
+
+    if (!link_receive(link, &frame))
+        return false;
+    arena_reset(&client->arena);
+    if (message_decode(frame.data.data, frame.data.size, &client->arena, &client->message, &fault)
+            .code)
+        client->message = (struct message){.type = MESSAGE_ALIVE};
+    if (link == client->reply) {
+        client->heard_ns = clock_now_ns();
+        client->is_lost = false;
+    }
+    return true;
+}
+
+/* The next event of what has already arrived. */
+static bool take_arrived(struct client *client, struct client_event *out)
+{
+    if (take_delta(client, out))
+        return true;
+    while (read_frame(client, client->front))
+        if (take_message(client, out))
+            return true;
+    while (read_frame(client, client->reply))
+        if (take_message(client, out))
+            return true;
+    return false;
+}
+
+static void say_hello(struct client *client, int64_t now_ns)
+{
+    const struct message message = {.type = MESSAGE_HELLO};
+    struct status status = send_on(client, client->reply, &message);
+
+    (void)status; /* it is said again */
+    client->hello_ns = now_ns;
+}
+
+/* Ends one open call when the server has been silent for too long. */
+static bool take_lost(struct client *client, struct client_event *out)
+{
+    static const char message[] = "the server shows no sign of life";
+    int64_t now_ns = clock_now_ns(), silence_ns = now_ns - client->heard_ns;
+
+    if (silence_ns > SILENCE_HELLO_MS * ns_per_ms &&
+        now_ns - client->hello_ns > HELLO_INTERVAL_MS * ns_per_ms)
+        say_hello(client, now_ns);
+    if (silence_ns > SILENCE_LOST_MS * ns_per_ms)
+        client->is_lost = true;
+    struct call *call = client->is_lost ? call_table_first_open(&client->calls) : NULL;
+    if (call)
+        put_error(client, call, ERROR_SERVER_LOST,
+                  (struct bytes){(const uint8_t *)message, strlen(message)}, out);
+    return call != NULL;
+}
+
+static int64_t deadline_of(int timeout_ms)
+{
+    return timeout_ms < 0 ? INT64_MAX : clock_now_ns() + timeout_ms * ns_per_ms;
+}
+
+/* Waits for a frame or a tick; false at the deadline and after a signal. */
+static bool wait_until(struct client *client, int64_t deadline_ns)
+{
+    int64_t left_ns = deadline_ns - clock_now_ns();
+
+    if (left_ns <= 0 || (client->args.is_interrupted && client->args.is_interrupted()))
+        return false;
+    int64_t left_ms = (left_ns + ns_per_ms - 1) / ns_per_ms;
+    link_flush(client->front);
+    link_flush(client->reply);
+    link_poller_wait(client->poller, left_ms < TICK_MS ? (int)left_ms : TICK_MS);
+    return true;
+}
+
+bool client_next(struct client *client, int timeout_ms, struct client_event *out)
+{
+    int64_t deadline_ns = deadline_of(timeout_ms);
+
+    while (!take_arrived(client, out)) {
+        if (take_lost(client, out))
+            return true;
+        if (timeout_ms < 0 && client->calls.num_open == 0)
+            return false;
+        if (!wait_until(client, deadline_ns))
+            return false;
+    }
+    return true;
+}
+
+/* ---- open and close ---- */
+
+struct status client_hello(struct client *client)
+{
+    int timeout_ms =
+        client->args.hello_timeout_ms ? client->args.hello_timeout_ms : HELLO_TIMEOUT_MS;
+    int64_t deadline_ns = deadline_of(timeout_ms), now_ns;
+    struct client_event event;
+
+    while (take_arrived(client, &event)) /* late answers of calls that have ended: nobody's */
+        ;
+    client->has_hello_ok = false;
+    client->hello_ns = 0;
+    while ((now_ns = clock_now_ns()) < deadline_ns) {
+        if (now_ns - client->hello_ns > HELLO_INTERVAL_MS * ns_per_ms)
+            say_hello(client, now_ns);
+        if (!wait_until(client, deadline_ns) && clock_now_ns() < deadline_ns)
+            return status_error(STATUS_INTERRUPTED, "interrupted");
+        while (take_arrived(client, &event))
+            ;
+        if (client->has_hello_ok)
+            return status_ok();
+    }
+    return status_error(STATUS_GONE, "%.80s: no answer within %d ms", client->args.detokenizer,
+                        timeout_ms);
+}
+
+static struct status draw_identity(struct client_id *id)
+{
+    do {
+        if (getrandom(id->bytes, sizeof(id->bytes), 0) != (ssize_t)sizeof(id->bytes))
+            return status_error(STATUS_IO, "no random numbers");
+    } while (id->bytes[0] == 0);
+    return status_ok();
+}
+
+static struct status open_link(const struct client_args *args, const char *endpoint,
+                               const struct client_id *id, struct link **out)
+{
+    return link_open(&(struct link_args){.kind = LINK_DEALER,
+                                         .endpoint = endpoint,
+                                         .identity = id,
+                                         .curve_server_key = args->curve_server_key,
+                                         .curve_client_keys = args->curve_client_keys},
+                     out);
+}
+
+struct status client_open(const struct client_args *args, struct client **out)
+{
+    struct client_id id;
+    struct status status = draw_identity(&id);
+    struct client *client = NULL;
+
+    if (status.code)
+        return status;
+    client = calloc(1, sizeof(*client));
+    if (!client)
+        return status_error(STATUS_NO_MEMORY, "no memory for a client");
+    client->args = *args;
+    client->message.type = MESSAGE_ALIVE;
+    arena_init(&client->arena, 0, 0);
+    call_table_init(&client->calls);
+    status = open_link(args, args->tokenizer, &id, &client->front);
+    if (!status.code)
+        status = open_link(args, args->detokenizer, &id, &client->reply);
+    if (!status.code)
+        status =
+            link_poller_open((struct link *[]){client->front, client->reply}, 2, &client->poller);
+    if (!status.code)
+        status = client_hello(client);
+    if (status.code)
+        goto out;
+    *out = client;
+    client = NULL;
+out:
+    client_close(&client);
+    return status;
+}
+
+void client_close(struct client **client_ptr)
+{
+    struct client *client = *client_ptr;
+
+    if (!client)
+        return;
+    link_poller_close(&client->poller);
+    link_close(&client->front, LINGER_MS);
+    link_close(&client->reply, 0);
+    call_table_deinit(&client->calls);
+    frame_buffer_deinit(&client->out);
+    arena_deinit(&client->arena);
+    free(client);
+    *client_ptr = NULL;
+}

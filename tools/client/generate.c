@@ -1,0 +1,184 @@
+/* generate.c - minisgl generate: one request, its text to stdout as it comes. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/client/answer.h"
+#include "tools/client/commands.h"
+#include "tools/client/input.h"
+#include "tools/client/request_options.h"
+
+enum { MAX_PROMPT_BYTES = 60 << 20 };
+
+struct settings {
+    struct server_choice server;
+    struct request_options request;
+    const char *messages, *ids;
+    bool json;
+    struct option_list rest;
+    char *prompt;     /* owned: a file's text */
+    int32_t *id_list; /* owned */
+};
+
+static const struct option_usage usage = {"minisgl generate",
+                                          "TEXT | --messages FILE.json | --ids 1,2,3 [options]",
+                                          "Continues TEXT (\"-\": stdin), or answers a chat, and "
+                                          "prints what the model says as it comes."};
+
+/* "1,2,3", blanks allowed. */
+static struct status parse_ids(const char *text, struct settings *s, size_t *out_num)
+{
+    const char *at = text;
+    size_t num = 0;
+
+    s->id_list = malloc((strlen(text) / 2 + 1) * sizeof(*s->id_list));
+    if (!s->id_list)
+        return status_error(STATUS_NO_MEMORY, "no memory for the ids");
+    while (*at) {
+        char *end;
+        long id = strtol(at, &end, 10);
+        if (end == at || id < 0 || id > INT32_MAX)
+            return status_error(STATUS_INVALID, "--ids takes numbers of tokens, not '%.20s'", at);
+        s->id_list[num++] = (int32_t)id;
+        at = end + strspn(end, " \t\n");
+        if (*at && *at++ != ',')
+            return status_error(STATUS_INVALID, "--ids takes numbers with commas between them");
+        if (!*at && at[-1] == ',')
+            return status_error(STATUS_INVALID, "--ids ends with a comma");
+    }
+    *out_num = num;
+    return status_ok();
+}
+
+static struct status make_prompt(struct settings *s, struct generate_msg *msg)
+{
+    size_t num_given = s->rest.num_items + (s->messages != NULL) + (s->ids != NULL);
+    struct status status = status_ok();
+
+    if (num_given != 1)
+        return status_error(STATUS_INVALID,
+                            "exactly one of TEXT, --messages and --ids must be given, not %zu",
+                            num_given);
+    if (s->ids) {
+        msg->prompt_kind = PROMPT_IDS;
+        status = parse_ids(s->ids, s, &msg->num_input_ids);
+        msg->input_ids = s->id_list;
+    } else if (s->messages) {
+        msg->prompt_kind = PROMPT_MESSAGES;
+        status = input_read(s->messages, MAX_PROMPT_BYTES, &s->prompt, &msg->messages.size);
+        msg->messages.data = (const uint8_t *)s->prompt;
+    } else if (strcmp(s->rest.items[0], "-") == 0) {
+        status = input_read("-", MAX_PROMPT_BYTES, &s->prompt, &msg->text.size);
+        msg->text.data = (const uint8_t *)s->prompt;
+    } else {
+        msg->text = (struct bytes){(const uint8_t *)s->rest.items[0], strlen(s->rest.items[0])};
+    }
+    return status;
+}
+
+/* Follows the request to its end; false when it was interrupted. */
+static bool follow(struct client *client, uint64_t call, bool show, struct answer *answer)
+{
+    struct client_event event;
+
+    while (client_next(client, -1, &event)) {
+        if (event.call != call)
+            continue;
+        if (show && event.delta && event.delta->text.size) {
+            fwrite(event.delta->text.data, 1, event.delta->text.size, stdout);
+            fflush(stdout);
+        }
+        answer_add(answer, &event);
+        if (event.is_last)
+            return true;
+    }
+    command_abort_call(client, call);
+    return false;
+}
+
+static int finish(const struct settings *s, const struct answer *answer)
+{
+    struct json_writer writer = {0};
+
+    if (s->json) {
+        answer_write(answer, NULL, &writer);
+        printf("%s\n", writer.data);
+        json_writer_deinit(&writer);
+    } else if (isatty(STDOUT_FILENO) &&
+               (answer->text_size == 0 || answer->text[answer->text_size - 1] != '\n')) {
+        printf("\n");
+    }
+    if (answer->error)
+        fprintf(stderr, "minisgl: %s: %s\n", error_code_name(answer->error), answer->message);
+    else if (answer->finish == FINISH_ABORT)
+        fprintf(stderr, "minisgl: the request was aborted\n");
+    if (fflush(stdout) != 0)
+        return command_fail(status_error(STATUS_IO, "stdout cannot be written"));
+    return answer->error || answer->finish == FINISH_ABORT ? EXIT_FAILED : EXIT_OK;
+}
+
+static int generate(struct settings *s)
+{
+    struct generate_msg msg = client_generate_defaults();
+    struct answer answer = {0};
+    struct client *client = NULL;
+    uint64_t call = 0;
+    int exit_code = EXIT_FAILED;
+    struct status status = make_prompt(s, &msg);
+
+    if (!status.code)
+        status = request_options_apply(&s->request, &msg);
+    if (status.code) {
+        fprintf(stderr, "minisgl generate: %s (try --help)\n", status.msg);
+        return status.code == STATUS_INVALID ? EXIT_USAGE : EXIT_FAILED;
+    }
+    msg.want_ids = s->json;
+    status = command_connect(&s->server, NULL, &client);
+    if (!status.code)
+        status = client_generate(client, &msg, NULL, &call);
+    if (status.code)
+        exit_code = command_fail(status);
+    else if (follow(client, call, !s->json, &answer))
+        exit_code = finish(s, &answer);
+    else
+        fprintf(stderr, "\nminisgl: interrupted\n");
+    client_close(&client);
+    answer_deinit(&answer);
+    return exit_code;
+}
+
+int command_generate(int argc, char **argv)
+{
+    struct settings s = {.request = REQUEST_OPTIONS_NONE};
+    const struct option_spec specs[] = {
+        {.name = "Prompt", .type = OPTION_HEADER},
+        {.name = "messages",
+         .type = OPTION_STRING,
+         .value = &s.messages,
+         .metavar = "FILE",
+         .help = "a chat: a JSON array of {\"role\", \"content\"}; \"-\": stdin"},
+        {.name = "ids",
+         .type = OPTION_STRING,
+         .value = &s.ids,
+         .metavar = "1,2,3",
+         .help = "the prompt as tokens"},
+        REQUEST_OPTION_SPECS(&s.request),
+        {.name = "Output", .type = OPTION_HEADER},
+        {.name = "json",
+         .type = OPTION_FLAG,
+         .value = &s.json,
+         .help = "one JSON object at the end instead of text"},
+        SERVER_OPTION_SPECS(&s.server),
+        {0},
+    };
+    int exit_code;
+
+    if (!command_parse(argc, argv, &usage, specs, &s.rest, &exit_code))
+        exit_code = generate(&s);
+    request_options_deinit(&s.request);
+    option_list_deinit(&s.rest);
+    free(s.prompt);
+    free(s.id_list);
+    return exit_code;
+}

@@ -1,0 +1,48 @@
+/* main.c - minisgl: finds the subcommand. */
+#include <stdio.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "tools/client/commands.h"
+
+static const struct command {
+    const char *name, *help;
+    int (*run)(int argc, char **argv);
+} commands[] = {
+    {"generate", "continue a text or answer a chat, once", command_generate},
+    {"chat", "talk with the model", command_chat},
+    {"batch", "answer a file of requests, all in flight together", command_batch},
+    {"status", "what a running server is doing", command_status},
+    {"tokenize", "the token ids of a text", command_tokenize},
+    {"abort", "end a request by its uid", command_abort},
+};
+
+enum { NUM_COMMANDS = sizeof(commands) / sizeof(commands[0]) };
+
+static void print_help(FILE *out)
+{
+    fprintf(out, "usage: minisgl COMMAND [options]\n\n"
+                 "Talks to a running minisgl server (tools/launch.sh starts one).\n\n");
+    for (size_t i = 0; i < NUM_COMMANDS; i++)
+        fprintf(out, "  %-12s %s\n", commands[i].name, commands[i].help);
+    fprintf(out, "\n`minisgl COMMAND --help` lists the options of each.\n");
+}
+
+int main(int argc, char **argv)
+{
+    log_open("minisgl");
+    if (argc < 2) {
+        print_help(stderr);
+        return EXIT_USAGE;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+        strcmp(argv[1], "help") == 0) {
+        print_help(stdout);
+        return EXIT_OK;
+    }
+    for (size_t i = 0; i < NUM_COMMANDS; i++)
+        if (strcmp(argv[1], commands[i].name) == 0)
+            return commands[i].run(argc - 1, argv + 1);
+    fprintf(stderr, "minisgl: unknown command '%s' (try --help)\n", argv[1]);
+    return EXIT_USAGE;
+}

@@ -1,0 +1,175 @@
+/* server.c - see server.h. */
+#include "tools/client/server.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/arena.h"
+#include "common/file.h"
+#include "common/json.h"
+
+enum { MAX_RUN_JSON = 1 << 16, MAX_PATH = 1024 };
+
+/* Where the directories of all servers are. */
+static struct status find_parent(char *out, size_t out_size)
+{
+    const char *given = getenv("MINISGL_RUN_DIR"), *runtime = getenv("XDG_RUNTIME_DIR");
+    int size;
+
+    if (given && *given)
+        size = snprintf(out, out_size, "%s", given);
+    else if (runtime && *runtime)
+        size = snprintf(out, out_size, "%s/minisgl", runtime);
+    else
+        size = snprintf(out, out_size, "/tmp/minisgl-%u", (unsigned)getuid());
+    if (size < 0 || (size_t)size >= out_size)
+        return status_error(STATUS_INVALID, "the path of the run directory is too long");
+    return status_ok();
+}
+
+static struct status copy_text(const struct json_value *value, const char *what, char *out,
+                               size_t out_size)
+{
+    if (!value || value->type != JSON_STRING)
+        return status_error(STATUS_FORMAT, "run.json: %s is missing", what);
+    if (value->text.size >= out_size)
+        return status_error(STATUS_FORMAT, "run.json: %s is too long", what);
+    memcpy(out, value->text.data, value->text.size);
+    out[value->text.size] = '\0';
+    return status_ok();
+}
+
+static struct status parse(const struct json_value *run, struct server *server)
+{
+    const struct json_value *endpoints = json_get(run, "endpoints");
+    const struct json_value *number = json_get(run, "run"), *pid = json_get(run, "pid");
+    const struct {
+        const struct json_value *parent;
+        const char *key;
+        char *out;
+        size_t out_size;
+    } texts[] = {
+        {run, "name", server->name, sizeof(server->name)},
+        {run, "model", server->model, sizeof(server->model)},
+        {endpoints, "tokenizer", server->tokenizer, SERVER_TEXT},
+        {endpoints, "detokenizer", server->detokenizer, SERVER_TEXT},
+        {endpoints, "tokenizer_control", server->tokenizer_control, SERVER_TEXT},
+        {endpoints, "scheduler_control", server->scheduler_control, SERVER_TEXT},
+        {endpoints, "detokenizer_control", server->detokenizer_control, SERVER_TEXT},
+    };
+
+    if (number && number->is_integer)
+        server->run = (uint64_t)number->integer;
+    if (pid && pid->is_integer)
+        server->pid = pid->integer;
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        struct status status = copy_text(json_get(texts[i].parent, texts[i].key), texts[i].key,
+                                         texts[i].out, texts[i].out_size);
+        if (status.code)
+            return status;
+    }
+    return status_ok();
+}
+
+/* The server of that name; STATUS_NOT_FOUND when there is none, or only what a dead one left. */
+static struct status read_server(const char *parent, const char *name, struct server *out)
+{
+    char path[MAX_PATH];
+    char *text = NULL;
+    size_t size = 0;
+    struct json_value *run = NULL;
+    struct server server = {0};
+    struct arena arena;
+    struct status status;
+
+    arena_init(&arena, 0, 0);
+    int length = snprintf(path, sizeof(path), "%s/%s/run.json", parent, name);
+    if (length < 0 || (size_t)length >= sizeof(path))
+        status = status_error(STATUS_INVALID, "the path of run.json is too long");
+    else
+        status = file_read(path, MAX_RUN_JSON, &text, &size);
+    if (!status.code)
+        status = json_parse(text, size, &arena, &run);
+    if (!status.code)
+        status = parse(run, &server);
+    if (!status.code && server.pid > 0 && kill((pid_t)server.pid, 0) != 0 && errno == ESRCH)
+        status = status_error(STATUS_NOT_FOUND, "the server '%.40s' has died", name);
+    if (!status.code)
+        *out = server;
+    free(text);
+    arena_deinit(&arena);
+    return status;
+}
+
+/* The only server that is running. */
+static struct status find_only(const char *parent, struct server *out)
+{
+    char names[96] = "";
+    size_t num = 0;
+    DIR *dir = opendir(parent);
+    struct dirent *entry;
+    struct server server;
+
+    while (dir && (entry = readdir(dir))) {
+        if (entry->d_name[0] == '.' || read_server(parent, entry->d_name, &server).code)
+            continue;
+        size_t size = strlen(names);
+        if (snprintf(names + size, sizeof(names) - size, "%s%s", num ? ", " : "", server.name) < 0)
+            names[size] = '\0';
+        if (num++ == 0)
+            *out = server;
+    }
+    if (dir)
+        closedir(dir);
+    if (num == 0)
+        return status_error(STATUS_NOT_FOUND,
+                            "no server is running (in %.60s): start one with tools/launch.sh",
+                            parent);
+    if (num > 1)
+        return status_error(STATUS_INVALID, "several servers are running (%.60s): give --name",
+                            names);
+    return status_ok();
+}
+
+static struct status from_endpoints(const char *endpoints, struct server *out)
+{
+    const char *comma = strchr(endpoints, ',');
+    size_t first = comma ? (size_t)(comma - endpoints) : 0;
+    struct server server = {0};
+
+    if (!comma || first == 0 || first >= SERVER_TEXT || !comma[1] ||
+        strlen(comma + 1) >= SERVER_TEXT)
+        return status_error(STATUS_INVALID, "--endpoint takes TOKENIZER,DETOKENIZER, such as "
+                                            "tcp://127.0.0.1:5000,tcp://127.0.0.1:5001");
+    memcpy(server.tokenizer, endpoints, first);
+    memcpy(server.detokenizer, comma + 1, strlen(comma + 1));
+    *out = server;
+    return status_ok();
+}
+
+struct status server_find(const struct server_choice *choice, struct server *out)
+{
+    char parent[MAX_PATH];
+    struct status status;
+
+    if (choice->endpoints)
+        return from_endpoints(choice->endpoints, out);
+    status = find_parent(parent, sizeof(parent));
+    if (status.code)
+        return status;
+    if (!choice->name)
+        return find_only(parent, out);
+    if (!*choice->name || strchr(choice->name, '/') || choice->name[0] == '.')
+        return status_error(STATUS_INVALID, "--name '%.40s' is no name of a server", choice->name);
+    status = read_server(parent, choice->name, out);
+    if (status.code == STATUS_NOT_FOUND)
+        return status_error(STATUS_NOT_FOUND, "no server named '%.30s' is running (in %.50s)",
+                            choice->name, parent);
+    return status;
+}

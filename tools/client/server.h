@@ -1,0 +1,37 @@
+/*
+ * server.h - finds a running server: by name, by its two endpoints, or the only one there is.
+ *
+ * A server's directory is PARENT/NAME, where PARENT is $MINISGL_RUN_DIR, else
+ * $XDG_RUNTIME_DIR/minisgl, else /tmp/minisgl-UID. Its run.json holds what is read here.
+ */
+#ifndef TOOLS_CLIENT_SERVER_H
+#define TOOLS_CLIENT_SERVER_H
+
+#include <stdint.h>
+
+#include "common/status.h"
+
+enum { SERVER_TEXT = 256 };
+
+struct server {
+    char name[SERVER_TEXT]; /* "" when given by its endpoints */
+    uint64_t run;
+    int64_t pid;      /* of the launcher; 0: not known */
+    char model[1024]; /* its directory; "" when not known */
+    /* "" for those that are not known */
+    char tokenizer[SERVER_TEXT], detokenizer[SERVER_TEXT];
+    char tokenizer_control[SERVER_TEXT], scheduler_control[SERVER_TEXT];
+    char detokenizer_control[SERVER_TEXT];
+};
+
+/* How the user named it; both NULL: the only one that is running. */
+struct server_choice {
+    const char *name;
+    const char *endpoints; /* "TOKENIZER,DETOKENIZER", such as two of tcp:// */
+};
+
+/* STATUS_NOT_FOUND, saying where it was looked for; STATUS_INVALID when several are running and
+ * none is named, or the choice is malformed. */
+MUST_CHECK struct status server_find(const struct server_choice *choice, struct server *out);
+
+#endif

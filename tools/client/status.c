@@ -1,0 +1,135 @@
+/* status.c - minisgl status: what the three processes of a server say about themselves. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "tools/client/commands.h"
+#include "tools/client/control.h"
+
+enum { NUM_PROCESSES = 3, ANSWER_TIMEOUT_MS = 3000 };
+
+static const char *const process_names[NUM_PROCESSES] = {"tokenizer", "scheduler", "detokenizer"};
+
+static const struct option_usage usage = {"minisgl status", "[options]",
+                                          "Prints what a running server is doing. Exit code 1 when "
+                                          "one of its processes does not answer."};
+
+/* The answer of one process, as text and as a tree; an empty object when it does not say more. */
+struct report {
+    char *text; /* owned */
+    struct json_value *value;
+    struct status status;
+};
+
+static void ask(const char *endpoint, struct arena *arena, struct report *report)
+{
+    const struct control_msg control = {.command = CONTROL_STATS};
+
+    report->status = control_ask(endpoint, &control, ANSWER_TIMEOUT_MS, &report->text);
+    if (!report->status.code)
+        report->status = json_parse(report->text, strlen(report->text), arena, &report->value);
+}
+
+static void write_json(const struct server *server, const struct report *reports)
+{
+    struct json_writer out = {0};
+
+    json_begin_object(&out);
+    json_key(&out, "name");
+    json_cstring(&out, server->name);
+    json_key(&out, "run");
+    json_uint(&out, server->run);
+    json_key(&out, "pid");
+    json_int(&out, server->pid);
+    json_key(&out, "model");
+    json_cstring(&out, server->model);
+    for (int i = 0; i < NUM_PROCESSES; i++) {
+        json_key(&out, process_names[i]);
+        if (reports[i].value)
+            json_write_value(&out, reports[i].value);
+        else
+            json_null(&out);
+    }
+    json_end_object(&out);
+    printf("%s\n", out.data);
+    json_writer_deinit(&out);
+}
+
+/* One line per number; what is nested stands behind dots. */
+static void print_value(const char *path, const struct json_value *value)
+{
+    char longer[256];
+
+    if (value->type != JSON_OBJECT) {
+        struct json_writer out = {0};
+        json_write_value(&out, value);
+        printf("  %-32s %s\n", path, out.data);
+        json_writer_deinit(&out);
+        return;
+    }
+    for (size_t i = 0; i < value->num_items; i++) {
+        int size = snprintf(longer, sizeof(longer), "%s%s%.*s", path, *path ? "." : "",
+                            (int)value->keys[i].size, value->keys[i].data);
+        if (size > 0 && size < (int)sizeof(longer))
+            print_value(longer, &value->items[i]);
+    }
+}
+
+static void print_text(const struct server *server, const struct report *reports)
+{
+    printf("server '%s'  pid %lld  model %s\n", server->name, (long long)server->pid,
+           server->model);
+    for (int i = 0; i < NUM_PROCESSES; i++) {
+        printf("%s\n", process_names[i]);
+        if (reports[i].value)
+            print_value("", reports[i].value);
+    }
+}
+
+static int show(const struct server_choice *choice, bool json)
+{
+    struct report reports[NUM_PROCESSES] = {0};
+    struct server server;
+    struct arena arena;
+    int exit_code = EXIT_OK;
+    struct status status = server_find(choice, &server);
+
+    if (!status.code && choice->endpoints)
+        status = status_error(STATUS_INVALID, "status needs a server of this host: give --name");
+    if (status.code)
+        return command_fail(status);
+    arena_init(&arena, 0, 0);
+    ask(server.tokenizer_control, &arena, &reports[0]);
+    ask(server.scheduler_control, &arena, &reports[1]);
+    ask(server.detokenizer_control, &arena, &reports[2]);
+    if (json)
+        write_json(&server, reports);
+    else
+        print_text(&server, reports);
+    for (int i = 0; i < NUM_PROCESSES; i++) {
+        if (reports[i].status.code) {
+            fprintf(stderr, "minisgl: %s: %s\n", process_names[i], reports[i].status.msg);
+            exit_code = EXIT_FAILED;
+        }
+        free(reports[i].text);
+    }
+    arena_deinit(&arena);
+    return exit_code;
+}
+
+int command_status(int argc, char **argv)
+{
+    struct server_choice choice = {0};
+    bool json = false;
+    const struct option_spec specs[] = {
+        {.name = "json", .type = OPTION_FLAG, .value = &json, .help = "one JSON object"},
+        SERVER_OPTION_SPECS(&choice),
+        {0},
+    };
+    int exit_code;
+
+    if (command_parse(argc, argv, &usage, specs, NULL, &exit_code))
+        return exit_code;
+    return show(&choice, json);
+}
