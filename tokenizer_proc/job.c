@@ -150,7 +150,8 @@ static struct status encode_request(struct job *job, const struct prompt *prompt
 static struct status run_generate(struct job *job, struct prompt_maker *maker)
 {
     struct prompt prompt = {0};
-    struct status status = prompt_make(maker, &job->message.generate, &job->arena, &prompt);
+    struct status status =
+        prompt_make(maker, &job->message.generate, job->now_s, &job->arena, &prompt);
 
     if (status.code == STATUS_OK)
         status = prompt_check(maker->model, &job->message.generate, &prompt);
@@ -171,7 +172,8 @@ static struct status run_tokenize(struct job *job, struct prompt_maker *maker)
 
     if (is_render && job->message.generate.prompt_kind != PROMPT_MESSAGES)
         return status_error(STATUS_INVALID, "render takes messages only");
-    struct status status = prompt_make(maker, &job->message.generate, &job->arena, &prompt);
+    struct status status =
+        prompt_make(maker, &job->message.generate, job->now_s, &job->arena, &prompt);
     if (status.code)
         return status;
     encode_answer(job, &(struct message){.type = MESSAGE_RESULT,

@@ -26,6 +26,7 @@ struct job {
     struct message message;     /* borrows from both; valid if it could be decoded */
     struct bytes rid;           /* its name, as far as it could be read */
     struct client_id client;    /* all zero for a peer that is no client */
+    int64_t now_s;              /* of its arrival, since 1970: what a template sees */
     uint64_t run, uid, seed;    /* uid: of generate; seed: if the request has none */
     bool is_done;
     size_t cost; /* bytes that it is counted with until its release */

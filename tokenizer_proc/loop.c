@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 
 #include "common/clock.h"
 #include "common/log.h"
@@ -287,6 +288,7 @@ static void take_abort(struct loop *loop, struct client_queue *client, struct jo
 static void take_job(struct loop *loop, struct client_queue *client, struct job *job)
 {
     job->run = loop->args.run;
+    job->now_s = (int64_t)time(NULL);
     switch (job->message.type) {
     case MESSAGE_GENERATE:
     case MESSAGE_TOKENIZE:

@@ -66,7 +66,7 @@ void loop_info_write(const struct loop_args *args, struct json_writer *out)
     put(out, "vocab_size", (uint64_t)model->info.vocab_size);
     put(out, "max_seq_len", (uint64_t)model->info.max_seq_len);
     put_bool(out, "has_tokenizer", model->tokenizer != NULL);
-    put_bool(out, "has_chat_template", prompt_model_has_chat(model));
+    put_bool(out, "has_chat_template", model->tokenizer && model->chat);
     put(out, "instance", args->instance);
     put(out, "run", args->run);
     put(out, "protocol", PROTOCOL_VERSION);

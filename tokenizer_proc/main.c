@@ -6,22 +6,23 @@
 #include "common/log.h"
 #include "common/options.h"
 #include "proto/link.h"
+#include "tokenizer_proc/filter_chat.h"
 #include "tokenizer_proc/filter_encode.h"
 #include "tokenizer_proc/loop.h"
 #include "tokenizer_proc/workers.h"
 
 enum { EXIT_USAGE = 2, NO_FILTER = -1, DEFAULT_MAX_THREADS = 4, MIB = 1 << 20 };
 
-enum filter { FILTER_ENCODE };
+enum filter { FILTER_ENCODE, FILTER_RENDER, FILTER_JINJA };
 
 struct settings {
-    const char *model;
+    const char *model, *template;
     int filter; /* of enum filter, or NO_FILTER */
     struct loop_args loop;
     int64_t run, instance, max_seq_len, num_threads, max_pending_mib, max_queued_mib;
 };
 
-static const char *const filters[] = {"encode", NULL}; /* as enum filter */
+static const char *const filters[] = {"encode", "render", "jinja", NULL}; /* as enum filter */
 
 static const struct option_usage usage = {
     "minisgl-tokenizer", "--model DIR --endpoint ENDPOINT --scheduler ENDPOINT [options]",
@@ -45,7 +46,13 @@ static struct status parse(int argc, char **argv, struct settings *s, bool *out_
          .value = &s->filter,
          .metavar = "NAME",
          .choices = filters,
-         .help = "encode: {\"text\"} to {\"ids\"}"},
+         .help = "encode: {\"text\"} to {\"ids\"}; render: {\"messages\"} to {\"text\"};\n"
+                 "jinja: {\"template\", \"context\"} to {\"text\"}"},
+        {.name = "template",
+         .type = OPTION_STRING,
+         .value = &s->template,
+         .metavar = "FILE",
+         .help = "chat template, in place of the model's own"},
         {.name = "max-seq-len-override",
          .alias = "max-seq-len",
          .type = OPTION_INT,
@@ -125,9 +132,10 @@ static struct status parse(int argc, char **argv, struct settings *s, bool *out_
 /* What options_parse() cannot know. */
 static struct status check(struct settings *s)
 {
+    bool needs_model = s->filter != FILTER_JINJA && (s->filter != FILTER_RENDER || !s->template);
     cpu_set_t cpus;
 
-    if (!s->model)
+    if (!s->model && needs_model)
         return status_error(STATUS_INVALID, "--model: missing, the directory of the model");
     if (s->filter != NO_FILTER)
         return status_ok();
@@ -148,8 +156,38 @@ static struct status check(struct settings *s)
     return status_ok();
 }
 
-/* The model's parts that are needed; for the filters a tokenizer must be there. */
-static struct status open_model(const struct settings *s, struct tokenizer **out_tokenizer,
+/* What of the model there is, owned; zero is nothing. */
+struct model_parts {
+    struct tokenizer *tokenizer;
+    struct chat_template *chat;
+};
+
+static struct status open_chat(const struct settings *s, struct chat_template **out)
+{
+    return s->template ? chat_template_open_file(s->template, s->model, out)
+                       : chat_template_open(s->model, out);
+}
+
+/* A template that is not there or that is not understood takes nothing from those who send text. */
+static struct status open_chat_if_any(const struct settings *s, struct model_parts *parts,
+                                      struct prompt_model *out)
+{
+    struct status status = open_chat(s, &parts->chat);
+
+    out->chat = parts->chat;
+    if (status.code == STATUS_NOT_FOUND && !s->template)
+        out->chat_status = status_error(STATUS_NOT_FOUND, "this model has no chat template");
+    else if (status.code && !s->template)
+        out->chat_status = status;
+    else
+        return status;
+    log_warn("messages are not taken: %s", out->chat_status.msg);
+    return status_ok();
+}
+
+/* The model's parts as the process needs them: all but the numbers in config.json may be missing.
+ */
+static struct status open_model(const struct settings *s, struct model_parts *parts,
                                 struct prompt_model *out)
 {
     struct status status = model_info_read(s->model, &out->info);
@@ -158,21 +196,38 @@ static struct status open_model(const struct settings *s, struct tokenizer **out
         return status;
     if (s->max_seq_len)
         out->info.max_seq_len = (int32_t)s->max_seq_len;
-    status = tokenizer_open(s->model, out_tokenizer);
-    if (status.code == STATUS_NOT_FOUND && s->filter == NO_FILTER) {
-        if (out->info.vocab_size == 0)
-            return status_error(STATUS_NOT_FOUND,
-                                "%.80s: neither tokenizer.json nor config.json with vocab_size",
-                                s->model);
+    status = tokenizer_open(s->model, &parts->tokenizer);
+    if (status.code == STATUS_NOT_FOUND && out->info.vocab_size > 0) {
         log_warn("no tokenizer.json in %s: only requests of token ids are taken", s->model);
         return status_ok();
     }
+    if (status.code == STATUS_NOT_FOUND)
+        return status_error(STATUS_NOT_FOUND,
+                            "%.80s: neither tokenizer.json nor config.json with vocab_size",
+                            s->model);
     if (status.code)
         return status;
-    out->tokenizer = *out_tokenizer;
+    out->tokenizer = parts->tokenizer;
     if (out->info.vocab_size == 0)
-        out->info.vocab_size = tokenizer_vocab_size(*out_tokenizer);
-    return status_ok();
+        out->info.vocab_size = tokenizer_vocab_size(parts->tokenizer);
+    return open_chat_if_any(s, parts, out);
+}
+
+static struct status run_filter(const struct settings *s, struct model_parts *parts)
+{
+    struct status status;
+
+    switch ((enum filter)s->filter) {
+    case FILTER_ENCODE:
+        status = tokenizer_open(s->model, &parts->tokenizer);
+        return status.code ? status : filter_encode(parts->tokenizer, stdin, stdout);
+    case FILTER_RENDER:
+        status = open_chat(s, &parts->chat);
+        return status.code ? status : filter_render(parts->chat, stdin, stdout);
+    case FILTER_JINJA:
+        break;
+    }
+    return filter_jinja(stdin, stdout);
 }
 
 /* *out_has_ended as loop_close() has it. */
@@ -199,7 +254,7 @@ int main(int argc, char **argv)
 {
     struct settings settings = {
         .filter = NO_FILTER, .instance = 1, .max_pending_mib = 256, .max_queued_mib = 64};
-    struct tokenizer *tokenizer = NULL;
+    struct model_parts parts = {0};
     struct prompt_model model = {0};
     bool is_done = false, has_ended = true;
     struct status status;
@@ -214,14 +269,17 @@ int main(int argc, char **argv)
         fprintf(stderr, "minisgl-tokenizer: %s (try --help)\n", status.msg);
         return EXIT_USAGE;
     }
-    status = open_model(&settings, &tokenizer, &model);
-    if (status.code == STATUS_OK && settings.filter != NO_FILTER)
-        status = filter_encode(tokenizer, stdin, stdout);
-    else if (status.code == STATUS_OK)
+    if (settings.filter != NO_FILTER)
+        status = run_filter(&settings, &parts);
+    else
+        status = open_model(&settings, &parts, &model);
+    if (status.code == STATUS_OK && settings.filter == NO_FILTER)
         status = serve(&settings.loop, &model, &has_ended);
     if (status.code)
         log_error("%s", status.msg);
-    if (has_ended)
-        tokenizer_destroy(tokenizer);
+    if (has_ended) {
+        chat_template_destroy(parts.chat);
+        tokenizer_destroy(parts.tokenizer);
+    }
     return status.code ? EXIT_FAILURE : EXIT_SUCCESS;
 }

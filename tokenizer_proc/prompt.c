@@ -1,12 +1,6 @@
 /* prompt.c - see prompt.h. */
 #include "tokenizer_proc/prompt.h"
 
-bool prompt_model_has_chat(const struct prompt_model *model)
-{
-    (void)model;
-    return false;
-}
-
 struct status prompt_maker_init(struct prompt_maker *maker, const struct prompt_model *model)
 {
     *maker = (struct prompt_maker){.model = model};
@@ -60,6 +54,89 @@ static struct status make_from_text(struct prompt_maker *maker, const struct gen
                   out);
 }
 
+/* A JSON text of the request's as a tree; NULL for an empty text. */
+static struct status parse_json(struct bytes text, const char *key, enum json_type type,
+                                struct arena *arena, const struct json_value **out)
+{
+    struct json_value *value = NULL;
+    struct status status;
+
+    if (text.size == 0)
+        return status_ok();
+    status = json_parse((const char *)text.data, text.size, arena, &value);
+    if (status.code == STATUS_NO_MEMORY)
+        return status;
+    if (status.code)
+        return status_error(STATUS_INVALID, "%s is no JSON: %s", key, status.msg);
+    if (value->type != type)
+        return status_error(STATUS_INVALID, "%s must be a JSON %s", key,
+                            type == JSON_ARRAY ? "array" : "object");
+    *out = value;
+    return status_ok();
+}
+
+static struct status parse_messages(struct bytes text, struct arena *arena,
+                                    const struct json_value **out)
+{
+    const struct json_value *messages = NULL;
+    struct status status = parse_json(text, "messages", JSON_ARRAY, arena, &messages);
+
+    if (status.code)
+        return status;
+    if (!messages || messages->num_items == 0)
+        return status_error(STATUS_INVALID, "messages must not be empty");
+    for (size_t i = 0; i < messages->num_items; i++) {
+        const struct json_value *role = json_get(&messages->items[i], "role");
+        if (!role || role->type != JSON_STRING)
+            return status_error(STATUS_INVALID, "messages[%zu] must be an object with a role", i);
+    }
+    *out = messages;
+    return status_ok();
+}
+
+static struct status render(const struct prompt_model *model, const struct generate_msg *msg,
+                            int64_t now_s, struct arena *arena, struct chat_text *out)
+{
+    struct chat_args args = {.add_generation_prompt = msg->add_generation_prompt,
+                             .join_parts = true};
+    time_t now = (time_t)now_s;
+    struct status status;
+
+    if (!model->chat)
+        return status_error(STATUS_INVALID, "messages: %s", model->chat_status.msg);
+    status = parse_messages(msg->messages, arena, &args.messages);
+    if (status.code == STATUS_OK)
+        status = parse_json(msg->tools, "tools", JSON_ARRAY, arena, &args.tools);
+    if (status.code == STATUS_OK)
+        status = parse_json(msg->kwargs, "kwargs", JSON_OBJECT, arena, &args.kwargs);
+    if (status.code)
+        return status;
+    localtime_r(&now, &args.now);
+    return status_context(chat_template_render(model->chat, &args, arena, out), "messages");
+}
+
+/* The template's own text is control: its special tokens count. */
+static struct status make_from_messages(struct prompt_maker *maker, const struct generate_msg *msg,
+                                        int64_t now_s, struct arena *arena, struct prompt *out)
+{
+    bool is_data = !choose(msg->parse_special, false);
+    struct chat_text chat = {0};
+    struct status status = render(maker->model, msg, now_s, arena, &chat);
+
+    if (status.code)
+        return status;
+    return encode(maker,
+                  &(struct encode_args){
+                      .text = chat.text,
+                      .size = chat.size,
+                      .parse_special = true,
+                      .add_special_tokens = choose(msg->add_special_tokens, false),
+                      .data_ranges = is_data ? chat.ranges : NULL,
+                      .num_data_ranges = is_data ? chat.num_ranges : 0,
+                  },
+                  out);
+}
+
 /* The first id that the model does not have, or num_ids. */
 static size_t find_foreign(const struct prompt_model *model, const int32_t *ids, size_t num_ids)
 {
@@ -71,14 +148,13 @@ static size_t find_foreign(const struct prompt_model *model, const int32_t *ids,
     return i;
 }
 
-struct status prompt_make(struct prompt_maker *maker, const struct generate_msg *msg,
+struct status prompt_make(struct prompt_maker *maker, const struct generate_msg *msg, int64_t now_s,
                           struct arena *arena, struct prompt *out)
 {
     static const char *const keys[] = {"prompt", "messages", "input_ids"};
     struct status status = status_ok();
     struct prompt prompt = {0};
 
-    (void)arena;
     if (msg->prompt_kind == PROMPT_IDS)
         prompt = (struct prompt){.ids = msg->input_ids, .num_ids = msg->num_input_ids};
     else if (!maker->encoder)
@@ -88,7 +164,7 @@ struct status prompt_make(struct prompt_maker *maker, const struct generate_msg 
     else if (msg->prompt_kind == PROMPT_TEXT)
         status = make_from_text(maker, msg, &prompt);
     else
-        status = status_error(STATUS_INVALID, "messages: this model has no chat template");
+        status = make_from_messages(maker, msg, now_s, arena, &prompt);
     if (status.code)
         return status;
     size_t foreign = find_foreign(maker->model, prompt.ids, prompt.num_ids);

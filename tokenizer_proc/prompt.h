@@ -12,6 +12,7 @@
 #include "common/arena.h"
 #include "common/status.h"
 #include "proto/messages.h"
+#include "tokenizer_proc/chat_template.h"
 #include "tokenizer_proc/model_info.h"
 #include "tokenizer_proc/token_list.h"
 #include "tokenizer_proc/tokenizer.h"
@@ -21,6 +22,8 @@ enum { PROMPT_MAX_TEXT_BYTES = 16 << 20 };
 /* What all makers share. A model without a tokenizer takes token ids only. */
 struct prompt_model {
     const struct tokenizer *tokenizer; /* borrowed; NULL: there is no tokenizer.json */
+    const struct chat_template *chat;  /* borrowed; NULL: there is none that works, and */
+    struct status chat_status;         /* then this says why */
     struct model_info info;
 };
 
@@ -29,9 +32,6 @@ struct prompt_maker {
     struct encoder *encoder;          /* owned; NULL without a tokenizer */
     struct token_list ids;            /* of the last prompt that was text */
 };
-
-/* Whether messages can be taken. */
-bool prompt_model_has_chat(const struct prompt_model *model);
 
 MUST_CHECK struct status prompt_maker_init(struct prompt_maker *maker,
                                            const struct prompt_model *model);
@@ -48,7 +48,7 @@ struct prompt {
  * the key; STATUS_NO_SPACE: too long a text; the rest is a fault of the server.
  */
 MUST_CHECK struct status prompt_make(struct prompt_maker *maker, const struct generate_msg *msg,
-                                     struct arena *arena, struct prompt *out);
+                                     int64_t now_s, struct arena *arena, struct prompt *out);
 
 /*
  * Whether a prompt can be generated from: not empty, and with room for one token at least
