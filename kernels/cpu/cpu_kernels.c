@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "kernels/cpu/fast_attention.h"
+#include "kernels/cpu/fast_moe.h"
+#include "kernels/cpu/fast_sample.h"
 #include "kernels/cpu/weight.h"
 #include "kernels/ops.h"
 
@@ -91,10 +93,16 @@ size_t cpu_workspace_size(int32_t num_threads, const struct ops_limits *limits)
     size_t attention = ((size_t)limits->max_rows + 32 + units * blocks * (padded_dim + 2) +
                         (size_t)limits->max_kv_len) *
                        sizeof(float);
-    size_t sample = (size_t)limits->vocab_size * sizeof(uint64_t);
-    size_t moe = ((size_t)limits->num_experts + (size_t)limits->hidden_size +
-                  (size_t)limits->moe_inner_size) *
-                 sizeof(float);
+    size_t sample = (size_t)limits->vocab_size * SAMPLE_TOKEN_SIZE * (size_t)num_threads;
+    size_t plain_moe_size = ((size_t)limits->num_experts + (size_t)limits->hidden_size +
+                             (size_t)limits->moe_inner_size) *
+                            sizeof(float);
+    struct moe_layout moe = {.size = 0};
 
-    return max_size(attention, max_size(sample, moe));
+    int32_t moe_tokens = limits->max_tokens < MOE_MAX_TOKENS ? limits->max_tokens : MOE_MAX_TOKENS;
+
+    if (limits->num_experts > 0)
+        moe_layout_init(&moe, NULL, moe_tokens, limits->num_experts, limits->moe_top_k,
+                        limits->hidden_size, limits->moe_inner_size, limits->dtype);
+    return max_size(max_size(attention, sample), max_size(moe.size, plain_moe_size));
 }

@@ -134,8 +134,8 @@ static void pack_block(const struct job *job, const struct task *task, int32_t f
     find_rows(job, task, a->k_cache, first, n, rows);
     for (int32_t i = 0; i < n; i += WEIGHT_PANEL)
         SIMD_NAME(tile_pack_panel)
-        (rows + i, n - i < WEIGHT_PANEL ? n - i : WEIGHT_PANEL, a->dtype, head_dim,
-         s->k + (size_t)i * job->num_steps);
+    (rows + i, n - i < WEIGHT_PANEL ? n - i : WEIGHT_PANEL, a->dtype, head_dim,
+     s->k + (size_t)i * job->num_steps);
     find_rows(job, task, a->v_cache, first, n, rows);
     for (size_t d = 0; d < job->padded_dim; d += VF_LANES) {
         size_t rest = d < head_dim ? head_dim - d : 0;

@@ -12,6 +12,6 @@ const struct cpu_kernels SIMD_NAME(kernels) = {
     .rope_kv = SIMD_NAME(rope_kv),
     .attention = SIMD_NAME(attention),
     .silu_mul = SIMD_NAME(silu_mul),
-    .moe = plain_moe,
-    .sample = plain_sample,
+    .moe = SIMD_NAME(moe),
+    .sample = SIMD_NAME(sample),
 };

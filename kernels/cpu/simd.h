@@ -83,6 +83,22 @@ SIMD_INLINE vf vf_select(vi mask, vf yes, vf no)
     return (vf)(((vi)yes & mask) | ((vi)no & ~mask));
 }
 
+/* Bit i is set where lane i of a mask is. */
+SIMD_INLINE uint32_t vi_bits(vi mask)
+{
+#if defined(__AVX512F__)
+    return _mm512_movepi32_mask((__m512i)mask);
+#elif defined(__AVX2__)
+    return (uint32_t)_mm256_movemask_ps((__m256)mask);
+#else
+    uint32_t bits = 0;
+
+    for (int i = 0; i < VF_LANES; i++)
+        bits |= mask[i] ? 1u << i : 0;
+    return bits;
+#endif
+}
+
 /* Of numbers; b where one is NaN. */
 SIMD_INLINE vf vf_max(vf a, vf b)
 {

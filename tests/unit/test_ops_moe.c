@@ -130,7 +130,8 @@ static void expect(const struct layer *layer, const struct shape *s, const doubl
 
 static const struct shape shapes[] = {
     {0, 4, 2, 8, 8, true},    {1, 1, 1, 1, 1, false},   {1, 8, 2, 33, 17, true},
-    {9, 4, 4, 16, 32, false}, {40, 8, 2, 64, 48, true}, {70, 5, 3, 31, 7, true},
+    {9, 4, 4, 16, 32, false}, {40, 8, 2, 64, 48, true}, {2100, 4, 2, 5, 3, true},
+    {70, 5, 3, 31, 7, true},
 };
 
 static void check_shape(const struct ops *ops, const struct shape *s, enum dtype dtype)
