@@ -43,7 +43,7 @@ static inline int32_t *golden_ids(struct arena *arena, const struct json_value *
 
 static inline void golden_open(struct golden *golden, const char *dir)
 {
-    char path[1024];
+    char path[2048];
     char *text = NULL;
     size_t size = 0;
 

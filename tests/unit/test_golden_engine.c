@@ -1,0 +1,181 @@
+/*
+ * Golden answers through engine and core: the ids that Hugging Face gives, whatever the caches,
+ * chunks, pages, policies, loops and threads; logits of first steps.
+ */
+#include <stdio.h>
+#include <time.h>
+
+#include "tests/unit/engine_rig.h"
+#include "tests/unit/golden_file.h"
+
+static const char *const tiny_models[] = {"llama", "mistral",    "qwen2",
+                                          "qwen3", "qwen3_yarn", "qwen3_moe"};
+
+static const struct way {
+    enum cache_type cache_type;
+    int32_t chunk, page_size;
+} ways[] = {
+    {CACHE_RADIX, 8192, 1}, {CACHE_NAIVE, 5, 1}, {CACHE_RADIX, 7, 4}, {CACHE_RADIX, 64, 16}};
+
+enum { NUM_WAYS = 4, NUM_TINY = 6 };
+
+static void find_dir(char *out, size_t size, const char *name)
+{
+    const char *data = getenv("MINISGL_TEST_DATA");
+
+    if (name)
+        snprintf(out, size, "%s/tiny_models/%s", data, name);
+    else
+        snprintf(out, size, "%s/../../tools/demo_model", data);
+}
+
+static void check_answers(const struct rig *rig, const struct golden *golden, const char *what)
+{
+    for (int32_t r = 0; r < golden->num_rows; r++) {
+        const struct golden_row *row = &golden->rows[r];
+        const struct rig_answer *answer = &rig->answers[r];
+        ck_assert_msg(answer->finish == FINISH_LENGTH || answer->finish == FINISH_STOP,
+                      "%s: row %d ended by %d", what, r, (int)answer->finish);
+        if (row->num_sure == row->num_output)
+            ck_assert_int_eq(answer->num_tokens, row->num_output);
+        for (int32_t i = 0; i < row->num_sure && i < answer->num_tokens; i++)
+            ck_assert_msg(answer->tokens[i] == row->output_ids[i], "%s: row %d token %d: %d not %d",
+                          what, r, i, answer->tokens[i], row->output_ids[i]);
+    }
+}
+
+/* Chunks of a lone prompt: all but the last end on a page boundary. */
+static int32_t count_chunks(const struct way *way, int32_t num_tokens)
+{
+    int32_t chunk = way->chunk / way->page_size * way->page_size;
+
+    chunk = chunk < way->page_size ? way->page_size : chunk;
+    return (num_tokens + chunk - 1) / chunk;
+}
+
+static void submit_all(struct rig *rig, const struct golden *golden, bool ignore_eos)
+{
+    for (int32_t r = 0; r < golden->num_rows; r++)
+        rig_submit(rig, (uint64_t)r + 1, golden->rows[r].input_ids, golden->rows[r].num_input,
+                   golden->rows[r].num_output, ignore_eos);
+}
+
+/* Cold together, warm together, then (in one loop) each alone. */
+static void check_way(const char *name, const struct way *way, enum policy policy,
+                      bool is_overlapped, int32_t threads)
+{
+    char dir[1024], what[256];
+    struct golden golden;
+    struct rig rig;
+    int32_t num_cached = 0;
+
+    find_dir(dir, sizeof(dir), name);
+    snprintf(what, sizeof(what), "%s cache %d chunk %d page %d policy %d overlap %d threads %d",
+             name ? name : "demo", (int)way->cache_type, way->chunk, way->page_size, (int)policy,
+             is_overlapped, threads);
+    golden_open(&golden, dir);
+    rig_open(&rig, &(struct rig_args){.dir = dir,
+                                      .dtype = ENGINE_DTYPE_F32,
+                                      .num_threads = threads,
+                                      .cache_type = way->cache_type,
+                                      .policy = policy,
+                                      .is_overlapped = is_overlapped,
+                                      .page_size = way->page_size,
+                                      .chunk = way->chunk,
+                                      .max_running = 8,
+                                      .num_pages = 4096 / way->page_size});
+    submit_all(&rig, &golden, name != NULL);
+    rig_run(&rig);
+    check_answers(&rig, &golden, what);
+    ck_assert_int_gt(rig.max_rows, 1);
+    rig_check_empty(&rig);
+
+    submit_all(&rig, &golden, name != NULL);
+    rig_run(&rig);
+    check_answers(&rig, &golden, what);
+    for (int32_t r = 0; r < golden.num_rows; r++)
+        num_cached += rig.answers[r].num_cached;
+    if (way->cache_type == CACHE_RADIX)
+        ck_assert_int_gt(num_cached, 0);
+    else
+        ck_assert_int_eq(num_cached, 0);
+    rig_check_empty(&rig);
+
+    scheduler_flush_cache(rig.scheduler);
+    for (int32_t r = 0; name && is_overlapped && r < golden.num_rows; r++) {
+        const struct golden_row *row = &golden.rows[r];
+        rig.num_prefill_steps = 0;
+        rig_submit(&rig, (uint64_t)r + 1, row->input_ids, row->num_input, row->num_output, true);
+        rig_run(&rig);
+        if (rig.answers[r].num_cached == 0)
+            ck_assert_int_eq(rig.num_prefill_steps, count_chunks(way, row->num_input));
+    }
+    check_answers(&rig, &golden, what);
+    rig_check_empty(&rig);
+    rig_close(&rig);
+    golden_close(&golden);
+}
+
+START_TEST(tiny_models_every_way)
+{
+    const char *name = tiny_models[_i / NUM_WAYS];
+    const struct way *way = &ways[_i % NUM_WAYS];
+
+    for (int policy = 0; policy < 2; policy++)
+        for (int overlap = 0; overlap < 2; overlap++)
+            check_way(name, way, (enum policy)policy, overlap, 1 + (policy ^ overlap));
+}
+END_TEST
+
+START_TEST(demo_model)
+{
+    check_way(NULL, &ways[_i], (enum policy)(_i / 2), _i % 2 == 0, 1 + _i % 2);
+}
+END_TEST
+
+/* The first step's 16 largest logits, through the core. */
+START_TEST(logits_of_first_steps)
+{
+    char dir[1024];
+    struct golden golden;
+    struct rig rig;
+
+    find_dir(dir, sizeof(dir), _i < NUM_TINY ? tiny_models[_i] : NULL);
+    golden_open(&golden, dir);
+    rig_open(&rig, &(struct rig_args){.dir = dir,
+                                      .dtype = ENGINE_DTYPE_F32,
+                                      .page_size = 4,
+                                      .chunk = 1024,
+                                      .max_running = 4,
+                                      .num_pages = 512});
+    float *logits = malloc((size_t)rig.model.vocab_size * sizeof(float));
+    for (int32_t r = 0; r < golden.num_rows; r++) {
+        const struct golden_row *row = &golden.rows[r];
+        rig_submit(&rig, (uint64_t)r + 1, row->input_ids, row->num_input, 1, true);
+        rig_run(&rig);
+        ck_assert_ok(engine_read_logits(rig.engine, 0, logits));
+        for (int32_t i = 0; i < row->num_top; i++) /* 1e-3: other orders of float32 sums */
+            ck_assert_double_eq_tol((double)logits[row->top_ids[i]], row->top_logits[i], 1e-3);
+    }
+    free(logits);
+    rig_close(&rig);
+    golden_close(&golden);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("golden_engine");
+    TCase *tcase = tcase_create("golden_engine");
+
+    tcase_set_timeout(tcase, 300);
+    tcase_add_loop_test(tcase, tiny_models_every_way, 0, NUM_TINY * NUM_WAYS);
+    tcase_add_loop_test(tcase, demo_model, 0, NUM_WAYS);
+    tcase_add_loop_test(tcase, logits_of_first_steps, 0, NUM_TINY + 1);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
