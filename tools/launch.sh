@@ -260,6 +260,7 @@ fail() { # process
     say "minisgl-$1 ended ($how): $(last_words "$1")"
     [ "$mode" != once ] || sed 's/^/  /' "${log[$1]}" | tail -n 5 >&2
     pid[$1]=''
+    [ -z "${tick:-}" ] || kill "$tick" 2>/dev/null || true
     stop_all
     # A wrong option of a process is wrong usage of this script.
     [ $status -ne 2 ] || exit 2
@@ -326,18 +327,19 @@ EOF
     fi
 fi
 
-# Watch: the first child that ends ends all.
+# Watch: the first child that ends ends all. A child that dies between the look and the wait is seen at the next tick.
+tick=''
 while [ -z "$interrupted" ]; do
-    ended=''
-    wait -n -p ended "${pid[@]}" || true
-    [ -z "$interrupted" ] || break
     for process in "${processes[@]}"; do
-        [ "${pid[$process]}" != "$ended" ] || {
-            kill -0 "$ended" 2>/dev/null && continue
-            fail "$process"
-        }
+        kill -0 "${pid[$process]}" 2>/dev/null || [ -n "$interrupted" ] || fail "$process"
     done
+    if [ -z "$tick" ] || ! kill -0 "$tick" 2>/dev/null; then
+        sleep 2 {lock}>&- >/dev/null 2>&1 &
+        tick=$!
+    fi
+    wait -n "${pid[@]}" "$tick" || true
 done
+[ -z "$tick" ] || kill "$tick" 2>/dev/null || true
 trap 'say "stopping at once"; stop_all 1; exit 130' INT TERM
 stop_all 600
 exit 0
