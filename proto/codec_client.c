@@ -8,18 +8,23 @@ static const struct field generate_fields[] = {
     RID_FIELD(generate_msg, true),
     {.key = "prompt", .kind = FIELD_TEXT, AT(generate_msg, text)},
     {.key = "messages", .kind = FIELD_TEXT, AT(generate_msg, messages)},
-    {.key = "input_ids", .kind = FIELD_IDS, AT(generate_msg, input_ids), COUNT(generate_msg, num_input_ids)},
+    {.key = "input_ids", .kind = FIELD_IDS, AT(generate_msg, input_ids),
+     COUNT(generate_msg, num_input_ids)},
     {.key = "tools", .kind = FIELD_TEXT, AT(generate_msg, tools)},
     {.key = "kwargs", .kind = FIELD_TEXT, AT(generate_msg, kwargs)},
-    {.key = "add_generation_prompt", .kind = FIELD_BOOL, AT(generate_msg, add_generation_prompt), .fallback = 1},
-    {.key = "parse_special", .kind = FIELD_TRISTATE, AT(generate_msg, parse_special), .fallback = UNSET},
-    {.key = "add_special_tokens", .kind = FIELD_TRISTATE, AT(generate_msg, add_special_tokens), .fallback = UNSET},
-    {.key = "max_tokens", .kind = FIELD_INT32, AT(generate_msg, sampling.max_tokens), HAS(generate_msg, has_max_tokens),
-     .min = 1, .max = INT32_MAX, .fallback = DEFAULT_MAX_TOKENS},
-    {.key = "seed", .kind = FIELD_UINT64, AT(generate_msg, sampling.seed), HAS(generate_msg, has_seed)},
+    {.key = "add_generation_prompt", .kind = FIELD_BOOL, AT(generate_msg, add_generation_prompt),
+     .fallback = 1},
+    {.key = "parse_special", .kind = FIELD_TRISTATE, AT(generate_msg, parse_special),
+     .fallback = UNSET},
+    {.key = "add_special_tokens", .kind = FIELD_TRISTATE, AT(generate_msg, add_special_tokens),
+     .fallback = UNSET},
+    {.key = "max_tokens", .kind = FIELD_INT32, AT(generate_msg, sampling.max_tokens),
+     HAS(generate_msg, has_max_tokens), .min = 1, .max = INT32_MAX, .fallback = DEFAULT_MAX_TOKENS},
+    {.key = "seed", .kind = FIELD_UINT64, AT(generate_msg, sampling.seed),
+     HAS(generate_msg, has_seed)},
     SAMPLING_FIELDS(generate_msg, false),
     REPLY_FIELDS(generate_msg),
-    /* What other servers know and this one does not; fallback is the value that asks for nothing. */
+    /* What other servers know and this one does not. Fallback: the value that asks for nothing. */
     {.key = "n", .kind = FIELD_UNSUPPORTED, .fallback = 1},
     {.key = "best_of", .kind = FIELD_UNSUPPORTED, .fallback = 1},
     {.key = "presence_penalty", .kind = FIELD_UNSUPPORTED},
@@ -37,8 +42,10 @@ static const struct field generate_fields[] = {
 
 static const struct field client_abort_fields[] = {
     RID_FIELD(client_abort_msg, true),
-    {.key = "uid", .kind = FIELD_UINT64, AT(client_abort_msg, uid), HAS(client_abort_msg, has_uid), .min = 1},
-    {.key = "target", .kind = FIELD_TEXT, AT(client_abort_msg, target_rid), .min = 1, .max = MAX_RID_BYTES},
+    {.key = "uid", .kind = FIELD_UINT64, AT(client_abort_msg, uid),
+     HAS(client_abort_msg, has_uid), .min = 1},
+    {.key = "target", .kind = FIELD_TEXT, AT(client_abort_msg, target_rid), .min = 1,
+     .max = MAX_RID_BYTES},
 };
 
 static const struct field info_fields[] = {
@@ -52,7 +59,8 @@ static const struct field accepted_fields[] = {
 
 static const struct field result_fields[] = {
     RID_FIELD(result_msg, true),
-    {.key = "ids", .kind = FIELD_IDS, AT(result_msg, ids), COUNT(result_msg, num_ids), HAS(result_msg, has_ids)},
+    {.key = "ids", .kind = FIELD_IDS, AT(result_msg, ids), COUNT(result_msg, num_ids),
+     HAS(result_msg, has_ids)},
     {.key = "text", .kind = FIELD_TEXT, AT(result_msg, text), HAS(result_msg, has_text)},
     {.key = "info", .kind = FIELD_TEXT, AT(result_msg, info), HAS(result_msg, has_info)},
 };
@@ -61,7 +69,8 @@ static const struct field error_fields[] = {
     RID_FIELD(error_msg, false),
     {.key = "uid", .kind = FIELD_UINT64, AT(error_msg, uid)},
     {.key = "code", .kind = FIELD_ERROR_CODE, .required = true, AT(error_msg, code)},
-    {.key = "message", .kind = FIELD_TEXT, .required = true, AT(error_msg, message), .max = MAX_ERROR_BYTES},
+    {.key = "message", .kind = FIELD_TEXT, .required = true, AT(error_msg, message),
+     .max = MAX_ERROR_BYTES},
 };
 /* clang-format on */
 

@@ -5,7 +5,8 @@ enum { MAX_LEVEL_BYTES = 16 };
 
 /* clang-format off */
 static const struct field level_fields[] = {
-    {.key = "level", .kind = FIELD_TEXT, .required = true, AT(control_msg, level), .min = 1, .max = MAX_LEVEL_BYTES},
+    {.key = "level", .kind = FIELD_TEXT, .required = true, AT(control_msg, level), .min = 1,
+     .max = MAX_LEVEL_BYTES},
 };
 
 static const struct field reply_fields[] = {

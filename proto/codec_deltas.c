@@ -15,9 +15,12 @@ static const struct field delta_fields[] = {
     {.key = "finish", .kind = FIELD_FINISH, AT(delta, finish)},
     {.key = "error", .kind = FIELD_ERROR_CODE, AT(delta, error)},
     {.key = "message", .kind = FIELD_TEXT, AT(delta, error_message), .max = MAX_ERROR_BYTES},
-    {.key = "prompt_tokens", .kind = FIELD_INT32, AT(delta, usage.prompt_tokens), .min = 0, .max = INT32_MAX},
-    {.key = "completion_tokens", .kind = FIELD_INT32, AT(delta, usage.completion_tokens), .min = 0, .max = INT32_MAX},
-    {.key = "cached_tokens", .kind = FIELD_INT32, AT(delta, usage.cached_tokens), .min = 0, .max = INT32_MAX},
+    {.key = "prompt_tokens", .kind = FIELD_INT32, AT(delta, usage.prompt_tokens), .min = 0,
+     .max = INT32_MAX},
+    {.key = "completion_tokens", .kind = FIELD_INT32, AT(delta, usage.completion_tokens),
+     .min = 0, .max = INT32_MAX},
+    {.key = "cached_tokens", .kind = FIELD_INT32, AT(delta, usage.cached_tokens), .min = 0,
+     .max = INT32_MAX},
     {.key = "first_token_ns", .kind = FIELD_INT64, AT(delta, first_token_ns)},
     {.key = "last_token_ns", .kind = FIELD_INT64, AT(delta, last_token_ns)},
 };
@@ -75,7 +78,8 @@ static void encode_deltas(struct wire_writer *writer, const void *body)
 
 /* clang-format off */
 static const struct field deltas_fields[] = {
-    {.key = "deltas", .kind = FIELD_CUSTOM, .required = true, .decode = decode_deltas, .encode = encode_deltas},
+    {.key = "deltas", .kind = FIELD_CUSTOM, .required = true,
+     .decode = decode_deltas, .encode = encode_deltas},
 };
 /* clang-format on */
 

@@ -7,11 +7,13 @@ static const struct field request_fields[] = {
     {.key = "client", .kind = FIELD_CLIENT, .required = true, AT(request_msg, client)},
     {.key = "input_ids", .kind = FIELD_PACKED_IDS, .required = true, AT(request_msg, input_ids),
      COUNT(request_msg, num_input_ids)},
-    {.key = "max_tokens", .kind = FIELD_INT32, .required = true, AT(request_msg, sampling.max_tokens),
+    {.key = "max_tokens", .kind = FIELD_INT32,
+     .required = true, AT(request_msg, sampling.max_tokens),
      .min = 1, .max = INT32_MAX},
     {.key = "seed", .kind = FIELD_UINT64, .required = true, AT(request_msg, sampling.seed)},
     SAMPLING_FIELDS(request_msg, true),
-    {.key = "reply_to", .kind = FIELD_BYTES, .required = true, AT(request_msg, reply_to), .max = MAX_REPLY_TO_BYTES},
+    {.key = "reply_to", .kind = FIELD_BYTES, .required = true, AT(request_msg, reply_to),
+     .max = MAX_REPLY_TO_BYTES},
 };
 
 static const struct field abort_fields[] = {
@@ -22,8 +24,10 @@ static const struct field abort_fields[] = {
 static const struct field rejected_fields[] = {
     {.key = "uid", .kind = FIELD_UINT64, .required = true, AT(rejected_msg, uid)},
     {.key = "code", .kind = FIELD_ERROR_CODE, .required = true, AT(rejected_msg, code)},
-    {.key = "message", .kind = FIELD_TEXT, .required = true, AT(rejected_msg, message), .max = MAX_ERROR_BYTES},
-    {.key = "reply_to", .kind = FIELD_BYTES, .required = true, AT(rejected_msg, reply_to), .max = MAX_REPLY_TO_BYTES},
+    {.key = "message", .kind = FIELD_TEXT, .required = true, AT(rejected_msg, message),
+     .max = MAX_ERROR_BYTES},
+    {.key = "reply_to", .kind = FIELD_BYTES, .required = true, AT(rejected_msg, reply_to),
+     .max = MAX_REPLY_TO_BYTES},
 };
 
 static const struct field reply_to_fields[] = {

@@ -17,9 +17,12 @@ enum {
 
 /* clang-format off */
 static const struct field extra_fields[] = {
-    {.key = "reply_to", .kind = FIELD_BYTES, AT(token_row, reply_to), HAS(token_row, is_first), .max = MAX_REPLY_TO_BYTES},
-    {.key = "prompt_tokens", .kind = FIELD_INT32, AT(token_row, num_prompt_tokens), .min = 0, .max = INT32_MAX},
-    {.key = "cached_tokens", .kind = FIELD_INT32, AT(token_row, num_cached_tokens), .min = 0, .max = INT32_MAX},
+    {.key = "reply_to", .kind = FIELD_BYTES, AT(token_row, reply_to), HAS(token_row, is_first),
+     .max = MAX_REPLY_TO_BYTES},
+    {.key = "prompt_tokens", .kind = FIELD_INT32, AT(token_row, num_prompt_tokens), .min = 0,
+     .max = INT32_MAX},
+    {.key = "cached_tokens", .kind = FIELD_INT32, AT(token_row, num_cached_tokens), .min = 0,
+     .max = INT32_MAX},
     {.key = "error", .kind = FIELD_ERROR_CODE, AT(token_row, error)},
 };
 /* clang-format on */
@@ -142,7 +145,8 @@ static void encode_rows(struct wire_writer *writer, const void *body)
 /* clang-format off */
 static const struct field tokens_fields[] = {
     {.key = "step_end_ns", .kind = FIELD_INT64, AT(tokens_msg, step_end_ns)},
-    {.key = "rows", .kind = FIELD_CUSTOM, .required = true, .decode = decode_rows, .encode = encode_rows},
+    {.key = "rows", .kind = FIELD_CUSTOM, .required = true,
+     .decode = decode_rows, .encode = encode_rows},
 };
 /* clang-format on */
 

@@ -12,10 +12,12 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include <czmq.h>
 
 #include "common/clock.h"
+#include "proto/link_curve.h"
 #include "proto/link_endpoint.h"
 #include "proto/link_internal.h"
 #include "proto/link_signals.h"
@@ -52,68 +54,6 @@ struct link {
     zmq_msg_t data;                   /* the last frame received */
     uint8_t peer[MAX_PEER_BYTES + 1]; /* and who sent it; REP: with its envelope's flag behind */
 };
-
-/* ---- CURVE ---- */
-
-/* ZeroMQ asks one authenticator per process, so it is shared; links open and close on one thread.
- */
-static zactor_t *auth;
-static int num_auth_users;
-
-static struct status take_auth(const char *client_keys)
-{
-    if (!auth)
-        auth = zactor_new(zauth, NULL);
-    if (!auth)
-        return status_error(STATUS_NO_MEMORY, "no CURVE authenticator");
-    num_auth_users++;
-    zstr_sendx(auth, "CURVE", client_keys, NULL);
-    zsock_wait(auth);
-    return status_ok();
-}
-
-static void give_auth(void)
-{
-    if (--num_auth_users == 0)
-        zactor_destroy(&auth);
-}
-
-static struct status use_keys(struct link *link, const struct link_args *args)
-{
-    const char *own_path = args->bind ? args->curve_server_key : args->curve_client_keys;
-    struct status status = status_ok();
-    zcert_t *server = NULL;
-    zcert_t *own = NULL;
-
-    if (!args->curve_client_keys)
-        return status_error(STATUS_INVALID, "CURVE wants the server's and the client's keys");
-    own = zcert_load(own_path);
-    if (!own) {
-        status = status_error(STATUS_NOT_FOUND, "%.90s: no CURVE certificate", own_path);
-        goto out;
-    }
-    zcert_apply(own, link->sock);
-    if (args->bind) {
-        status = take_auth(args->curve_client_keys);
-        if (status.code)
-            goto out;
-        link->uses_auth = true;
-        zsock_set_zap_domain(link->sock, "global");
-        zsock_set_curve_server(link->sock, 1);
-        goto out;
-    }
-    server = zcert_load(args->curve_server_key);
-    if (!server) {
-        status =
-            status_error(STATUS_NOT_FOUND, "%.90s: no CURVE certificate", args->curve_server_key);
-        goto out;
-    }
-    zsock_set_curve_serverkey(link->sock, zcert_public_txt(server));
-out:
-    zcert_destroy(&own);
-    zcert_destroy(&server);
-    return status;
-}
 
 /* ---- open and close ---- */
 
@@ -164,6 +104,18 @@ static void set_options(struct link *link, const struct link_args *args)
     }
 }
 
+/* libzmq ends the process when it cannot accept a connection on ipc for want of descriptors. The
+ * soft limit is often 1024 for the sake of select(), which is not used here. */
+static void raise_descriptor_limit(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit); /* a try */
+    }
+}
+
 static struct status attach(struct link *link, const struct link_args *args)
 {
     struct status status;
@@ -173,6 +125,7 @@ static struct status attach(struct link *link, const struct link_args *args)
             return status_error(STATUS_IO, "%.80s: %s", args->endpoint, zmq_strerror(errno));
         link->endpoint = strdup(args->endpoint);
     } else {
+        raise_descriptor_limit();
         status = link_endpoint_claim(args->endpoint);
         if (status.code)
             return status;
@@ -209,7 +162,7 @@ struct status link_open(const struct link_args *args, struct link **out)
     link->handle = zsock_resolve(link->sock);
     set_options(link, args);
     if (args->curve_server_key)
-        status = use_keys(link, args);
+        status = link_curve_apply(link->sock, args, &link->uses_auth);
     if (status.code == STATUS_OK)
         status = attach(link, args);
     if (status.code)
@@ -265,7 +218,7 @@ void link_close(struct link **link_ptr, int linger_ms)
     drop_queue(link);
     zmq_msg_close(&link->data);
     if (link->uses_auth)
-        give_auth();
+        link_curve_give();
     free(link->endpoint);
     free(link);
     *link_ptr = NULL;

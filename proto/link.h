@@ -43,7 +43,8 @@ struct link_args {
 };
 
 /* tcp:// beyond loopback without CURVE keys is STATUS_INVALID, said in words. A stale ipc file is
- * replaced; one that a living process serves is STATUS_BUSY. */
+ * replaced; one that a living process serves is STATUS_BUSY. A bind raises the process's soft limit
+ * of open files to the hard one, since each peer takes one. */
 MUST_CHECK struct status link_open(const struct link_args *args, struct link **out);
 /* Closes with at most linger_ms for what is still queued. NULL is allowed. */
 void link_close(struct link **link, int linger_ms);

@@ -1,6 +1,7 @@
 """minisgl-tokenizer alone: the test is its clients and its scheduler."""
 import json
 import os
+import resource
 import signal
 import subprocess
 import time
@@ -34,10 +35,10 @@ class TokenizerTest(ProcessTest):
         super().setUp()
         self.scheduler = self.socket(zmq.PULL, "scheduler", bind=True)
 
-    def serve(self, *args, model=DEMO_MODEL):
+    def serve(self, *args, model=DEMO_MODEL, **kwargs):
         self.process = self.start(PROGRAM, "--model", model, "--endpoint", self.endpoint("front"), "--scheduler",
                                   self.endpoint("scheduler"), "--control", self.endpoint("control"), "--run", "7",
-                                  *args, stderr=subprocess.PIPE)
+                                  *args, stderr=subprocess.PIPE, **kwargs)
         self.client = self.socket(zmq.DEALER, "front", identity=CLIENT)
         self.control = self.socket(zmq.REQ, "control")
 
@@ -386,6 +387,24 @@ class Pressure(TokenizerTest):
         while self.stats()["pending"]:
             pass
         self.assertEqual(self.generate(rid="fine", prompt="Once")["type"], "accepted")
+
+    def test_more_clients_than_the_usual_limit_of_descriptors(self):
+        number = 1100
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if hard < 4 * number:
+            self.skipTest(f"at most {hard} descriptors here")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (4 * number, hard))
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        self.serve("--tokenizer-threads", "1", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (1024, hard)))
+        context, self.context = self.context, zmq.Context()  # the bound is set before the first socket
+        self.addCleanup(context.destroy, 0)
+        self.context.set(zmq.MAX_SOCKETS, 2 * number)
+        clients = [self.socket(zmq.DEALER, "front", identity=b"\1" + i.to_bytes(15, "big")) for i in range(number)]
+        for client in clients:
+            client.send(pack(type="generate", rid="r", prompt="Once"))
+        for client in clients:
+            self.assertEqual(self.receive(client)["type"], "accepted")
+            self.receive(self.scheduler)
 
     def test_many_clients_come_and_go_and_leave_nothing(self):
         self.serve()
