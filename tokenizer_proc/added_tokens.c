@@ -87,8 +87,11 @@ static struct status insert(struct added_trie *trie, const uint8_t *content, siz
                 return status_error(STATUS_NO_MEMORY, "no memory for added tokens");
             trie->nodes[child].sibling = trie->nodes[node].child;
             trie->nodes[node].child = child;
-            if (node == 0)
+            if (node == 0) {
                 trie->roots[content[i]] = child;
+                trie->num_roots++;
+                trie->first = content[i];
+            }
         }
         node = child;
     }
@@ -187,6 +190,12 @@ static bool find_match(const struct added_cutter *cutter, size_t from, struct ma
     size_t at = from;
 
     while (at < cutter->size) {
+        if (trie->num_roots == 1) {
+            const uint8_t *first = memchr(text + at, trie->first, cutter->size - at);
+            if (!first)
+                return false;
+            at = (size_t)(first - text);
+        }
         int32_t node = trie->roots[text[at]];
         if (!node) {
             at++;

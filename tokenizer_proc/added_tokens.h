@@ -44,6 +44,8 @@ struct added_trie {
     struct added_node *nodes; /* owned */
     int32_t num_nodes, capacity;
     int32_t roots[256]; /* the root's child for each first byte; 0: none */
+    int num_roots;
+    uint8_t first; /* the first byte of all when num_roots is 1 */
 };
 
 struct added_tokens {

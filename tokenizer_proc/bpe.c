@@ -8,7 +8,7 @@ struct status bpe_init(struct bpe *bpe, uint32_t num_merges)
 {
     uint32_t slots = 16;
 
-    if (num_merges > 1u << 28)
+    if (num_merges >= 1u << 25) /* a key of 31 bits holds a rank and a place */
         return status_error(STATUS_UNSUPPORTED, "%u merges", num_merges);
     while (slots / 8 * 5 < num_merges) /* at most 5/8 full */
         slots *= 2;
@@ -58,45 +58,67 @@ void bpe_deinit(struct bpe *bpe)
     bpe->results = NULL;
 }
 
+/* A short piece is a linked list in arrays that stay in place; what is joined leaves a hole. A
+ * pair's key is its rank, then its place: the least key is the pair to join. */
+enum { PLACE_BITS = 6, NO_KEY = INT32_MAX };
+
+static inline int32_t make_key(uint32_t rank, size_t at)
+{
+    return rank == BPE_NONE ? NO_KEY : (int32_t)(rank << PLACE_BITS | (uint32_t)at);
+}
+
+static inline int32_t least_key(const int32_t *keys, size_t n)
+{
+    int32_t least = NO_KEY;
+
+    for (size_t i = 0; i < n; i++)
+        least = keys[i] < least ? keys[i] : least;
+    return least;
+}
+
 struct status bpe_encode_short(const struct bpe *bpe, const uint8_t *piece, size_t size,
                                struct token_list *out)
 {
-    uint32_t ranks[BPE_SHORT_MAX]; /* of the pair that starts here; none behind the last */
-    uint8_t bytes[BPE_SHORT_MAX];
+    int32_t ids[BPE_SHORT_MAX], keys[BPE_SHORT_MAX]; /* of the pair that starts here */
+    uint8_t bytes[BPE_SHORT_MAX], next[BPE_SHORT_MAX], previous[BPE_SHORT_MAX];
     struct status status = token_list_reserve(out, size);
     size_t n = 0;
 
     if (status.code)
         return status;
-    int32_t *ids = out->ids + out->num_ids;
     for (size_t i = 0; i < size; i++) {
         if (bpe->byte_tokens[piece[i]] < 0)
             continue;
         bytes[n] = piece[i];
-        ids[n++] = bpe->byte_tokens[piece[i]];
+        ids[n] = bpe->byte_tokens[piece[i]];
+        next[n] = (uint8_t)(n + 1);
+        previous[n] = (uint8_t)(n - 1);
+        n++;
     }
     for (size_t i = 0; i + 1 < n; i++)
-        ranks[i] = bpe->byte_pairs[bytes[i] << 8 | bytes[i + 1]];
-    while (n > 1) {
-        uint32_t best = ranks[0];
-        for (size_t i = 1; i + 1 < n; i++)
-            best = ranks[i] < best ? ranks[i] : best;
-        if (best == BPE_NONE)
+        keys[i] = make_key(bpe->byte_pairs[bytes[i] << 8 | bytes[i + 1]], i);
+    for (size_t num_keys = n > 0 ? n - 1 : 0;;) {
+        int32_t least = least_key(keys, num_keys);
+        if (least == NO_KEY)
             break;
-        size_t at = 0;
-        while (ranks[at] != best)
-            at++;
-        ids[at] = bpe->results[best];
-        n--;
-        memmove(ids + at + 1, ids + at + 2, (n - at - 1) * sizeof(*ids));
-        if (at + 1 < n) {
-            memmove(ranks + at, ranks + at + 1, (n - at - 1) * sizeof(*ranks));
-            ranks[at] = bpe_find(bpe, ids[at], ids[at + 1]);
+        size_t at = least & ((1 << PLACE_BITS) - 1);
+        size_t right = next[at], behind = next[right];
+        ids[at] = bpe->results[least >> PLACE_BITS];
+        next[at] = (uint8_t)behind;
+        if (right < num_keys)
+            keys[right] = NO_KEY;
+        keys[at] = NO_KEY;
+        if (behind < n) {
+            previous[behind] = (uint8_t)at;
+            keys[at] = make_key(bpe_find(bpe, ids[at], ids[behind]), at);
         }
-        if (at > 0)
-            ranks[at - 1] = bpe_find(bpe, ids[at - 1], ids[at]);
+        if (at > 0) {
+            size_t left = previous[at];
+            keys[left] = make_key(bpe_find(bpe, ids[left], ids[at]), left);
+        }
     }
-    out->num_ids += n;
+    for (size_t i = 0; i < n; i = next[i])
+        out->ids[out->num_ids++] = ids[i];
     return status;
 }
 

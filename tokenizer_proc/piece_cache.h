@@ -1,12 +1,13 @@
 /*
  * piece_cache.h - the tokens of pieces seen lately: text is made of few words.
  *
- * Each short piece has one place, by its hash, and a newer one takes it over. So the size is fixed,
- * and the worst that a text can do is to gain nothing.
+ * Each short piece has two places, by its hash; a new one takes the first, and what was there moves
+ * to the second. So the size is fixed, and the worst that a text can do is to gain nothing.
  */
 #ifndef TOKENIZER_PROC_PIECE_CACHE_H
 #define TOKENIZER_PROC_PIECE_CACHE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +15,8 @@
 #include "common/status.h"
 
 enum {
-    PIECE_CACHE_ENTRIES = 1 << 15, /* 2 MiB */
-    PIECE_MAX_SIZE = 23,           /* bytes */
+    PIECE_CACHE_BITS = 15, /* of pairs of entries: 4 MiB, of which only what is used is touched */
+    PIECE_MAX_SIZE = 23,   /* bytes */
     PIECE_MAX_IDS = 9,
 };
 
@@ -28,22 +29,27 @@ struct piece_entry {
 };
 
 struct piece_cache {
-    struct piece_entry *entries; /* owned, [PIECE_CACHE_ENTRIES] */
+    struct piece_entry
+        *entries; /* borrowed from memory, at a cache line: [2 << PIECE_CACHE_BITS] */
+    void *memory; /* owned */
 };
 
 MUST_CHECK static inline struct status piece_cache_init(struct piece_cache *cache)
 {
-    cache->entries = aligned_alloc(64, PIECE_CACHE_ENTRIES * sizeof(*cache->entries));
-    if (!cache->entries)
+    size_t size = (sizeof(struct piece_entry) * 2) << PIECE_CACHE_BITS;
+
+    cache->memory = calloc(1, size + 127); /* pages of zeros, not touched before they are used */
+    if (!cache->memory)
         return status_error(STATUS_NO_MEMORY, "no memory for a piece cache");
-    memset(cache->entries, 0, PIECE_CACHE_ENTRIES * sizeof(*cache->entries));
+    size_t lead = (size_t)(-(uintptr_t)cache->memory & 127);
+    cache->entries = (struct piece_entry *)((uint8_t *)cache->memory + lead);
     return status_ok();
 }
 
 static inline void piece_cache_deinit(struct piece_cache *cache)
 {
-    free(cache->entries);
-    cache->entries = NULL;
+    free(cache->memory);
+    *cache = (struct piece_cache){0};
 }
 
 /* The key of a piece of 1 to PIECE_MAX_SIZE bytes; kind (0 or 1) keeps two sorts of pieces apart.
@@ -62,7 +68,7 @@ static inline void piece_key(const uint8_t *piece, size_t size, size_t left, uns
     key[2] |= (uint64_t)(size << 1 | kind) << 56;
 }
 
-/* The place of a key. */
+/* The first of a key's two places. */
 static inline struct piece_entry *piece_cache_place(const struct piece_cache *cache,
                                                     const uint64_t key[3])
 {
@@ -70,12 +76,19 @@ static inline struct piece_entry *piece_cache_place(const struct piece_cache *ca
 
     hash ^= hash >> 32;
     hash *= 0xD6E8FEB86659FD93u;
-    return &cache->entries[hash >> 49];
+    return &cache->entries[hash >> (64 - PIECE_CACHE_BITS) << 1];
 }
 
-static inline int piece_entry_is(const struct piece_entry *entry, const uint64_t key[3])
+static inline bool piece_entry_is(const struct piece_entry *entry, const uint64_t key[3])
 {
     return entry->key[0] == key[0] && entry->key[1] == key[1] && entry->key[2] == key[2];
+}
+
+/* Makes the first place free for a new piece. */
+static inline struct piece_entry *piece_cache_renew(struct piece_entry *place)
+{
+    place[1] = place[0];
+    return place;
 }
 
 #endif

@@ -38,16 +38,16 @@ size_t unicode_valid_prefix(const uint8_t *text, size_t size)
     size_t i = 0;
 
     while (i < size) {
-        uint64_t word;
-        if (size - i >= sizeof(word)) {
-            memcpy(&word, text + i, sizeof(word));
-            if (!(word & 0x8080808080808080u)) {
-                i += sizeof(word);
-                continue;
-            }
-        }
         if (text[i] < 0x80) {
-            i++;
+            uint64_t word = 0x80;
+            if (size - i >= sizeof(word))
+                memcpy(&word, text + i, sizeof(word));
+            i += word & 0x8080808080808080u ? 1 : sizeof(word);
+            continue;
+        }
+        if (text[i] > 0xE0 && text[i] < 0xED && size - i >= 3 && (text[i + 1] & 0xC0) == 0x80 &&
+            (text[i + 2] & 0xC0) == 0x80) { /* most of what is neither ASCII nor Latin */
+            i += 3;
             continue;
         }
         size_t sequence = sequence_size(text + i, size - i);
