@@ -1,0 +1,32 @@
+/*
+ * linear.cuh - weights on the device, and who multiplies by them.
+ */
+#ifndef KERNELS_CUDA_LINEAR_CUH
+#define KERNELS_CUDA_LINEAR_CUH
+
+#include "kernels/cuda/cuda_util.cuh"
+
+struct linear_weight {
+    struct device *device;
+    enum dtype dtype;
+    void *data; /* owned, device: [n, k], the parts one behind the other */
+    void *bias; /* owned, device: [n] of dtype, or NULL */
+    int32_t n, k;
+};
+
+struct experts_weight {
+    struct device *device;
+    enum dtype dtype;
+    void *gate_up; /* owned, device: [num_experts, 2 * inner_size, hidden_size] */
+    void *down;    /* owned, device: [num_experts, hidden_size, inner_size] */
+    int32_t num_experts, hidden_size, inner_size;
+};
+
+struct status linear_tuner_create(struct linear_tuner **out);
+void linear_tuner_destroy(struct linear_tuner **tuner);
+
+/* skinny.cu: for a few tokens, where one read of the weight is all there is. */
+bool skinny_can(const struct linear_args *args);
+struct status skinny_launch(struct stream *stream, const struct linear_args *args);
+
+#endif

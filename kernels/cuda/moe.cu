@@ -1,0 +1,202 @@
+/*
+ * moe.cu - a mixture of experts:
+ *     y[t] += sum over the chosen experts e of p[t, e] down_e(silu(gate_e(x)) * up_e(x))
+ *
+ * Three kernels. route: one warp per token finds the top_k probabilities, one at a time. inner: one
+ * warp per (token, choice, inner row) takes two dot products of length hidden_size. outer: one warp
+ * per (token, hidden row) sums over the choices, in order, so that a token's result does not depend
+ * on its company. Weights are read once per token that chooses them: right for decoding, which
+ * bandwidth bounds; a long prefill would gain from grouping tokens by expert.
+ */
+#include "kernels/cuda/linear.cuh"
+
+enum { WARPS = 8, MAX_EXPERTS = 1024 };
+
+/* The workspace, part by part. */
+struct moe_space {
+    int32_t *experts; /* [T, top_k] */
+    float *weights;   /* [T, top_k] */
+    float *inner;     /* [T, top_k, inner_size] */
+};
+
+static struct moe_space moe_space(void *workspace, size_t choices)
+{
+    struct moe_space space;
+    size_t row = (choices * sizeof(int32_t) + 255) / 256 * 256;
+
+    space.experts = (int32_t *)workspace;
+    space.weights = (float *)((char *)workspace + row);
+    space.inner = (float *)((char *)workspace + 2 * row);
+    return space;
+}
+
+extern "C" size_t moe_cuda_workspace(const struct ops_limits *limits)
+{
+    size_t choices = (size_t)limits->max_tokens * (size_t)limits->moe_top_k;
+
+    if (limits->num_experts == 0)
+        return 0;
+    return 2 * ((choices * sizeof(int32_t) + 255) / 256 * 256) +
+           choices * (size_t)limits->moe_inner_size * sizeof(float);
+}
+
+static __global__ void __launch_bounds__(WARPS *WARP)
+    route_kernel(struct moe_space space, const float *router_logits, int num_tokens,
+                 int num_experts, int top_k, bool normalise)
+{
+    int t = (int)(blockIdx.x * WARPS + threadIdx.x / WARP), lane = (int)threadIdx.x % WARP;
+    float maximum = -INFINITY, sum = 0, chosen = 0;
+    const float *logits;
+    uint32_t taken = 0; /* bit i: this lane's i-th expert is chosen */
+
+    pdl_wait();
+    pdl_launch();
+    if (t >= num_tokens)
+        return;
+    logits = router_logits + (size_t)t * (size_t)num_experts;
+    for (int e = lane; e < num_experts; e += WARP)
+        maximum = fmaxf(maximum, logits[e]);
+    maximum = warp_max(maximum);
+    for (int e = lane; e < num_experts; e += WARP)
+        sum += expf(logits[e] - maximum);
+    sum = warp_sum(sum);
+    for (int k = 0; k < top_k; k++) {
+        float best = -INFINITY;
+        int id = num_experts;
+
+        for (int e = lane, i = 0; e < num_experts; e += WARP, i++) {
+            if (!(taken >> i & 1) && (logits[e] > best || id == num_experts)) {
+                best = logits[e];
+                id = e;
+            }
+        }
+        for (int i = WARP / 2; i > 0; i /= 2) {
+            float other = __shfl_xor_sync(~0u, best, i);
+            int other_id = __shfl_xor_sync(~0u, id, i);
+
+            if (other_id < num_experts &&
+                (id == num_experts || other > best || (other == best && other_id < id))) {
+                best = other;
+                id = other_id;
+            }
+        }
+        if (id % WARP == lane)
+            taken |= 1u << id / WARP;
+        best = expf(best - maximum) / sum;
+        chosen += best;
+        if (lane == 0) {
+            space.experts[t * top_k + k] = id;
+            space.weights[t * top_k + k] = best;
+        }
+    }
+    if (normalise && lane == 0) {
+        for (int k = 0; k < top_k; k++)
+            space.weights[t * top_k + k] /= chosen;
+    }
+}
+
+template <typename T, typename U>
+static __device__ float warp_dot(const T *w, const U *x, int n, int lane)
+{
+    float sum = 0;
+
+    for (int i = lane; i < n; i += WARP)
+        sum += to_float(w[i]) * to_float(x[i]);
+    return warp_sum(sum);
+}
+
+template <typename T>
+static __global__ void __launch_bounds__(WARPS *WARP)
+    inner_kernel(struct moe_space space, const T *gate_up, const T *x, int hidden_size,
+                 int inner_size, int top_k)
+{
+    int i = (int)(blockIdx.x * WARPS + threadIdx.x / WARP), lane = (int)threadIdx.x % WARP;
+    size_t choice = blockIdx.y, hidden = (size_t)hidden_size, inner = (size_t)inner_size;
+    const T *gate, *in;
+    float g, u;
+
+    pdl_wait();
+    pdl_launch();
+    if (i >= inner_size)
+        return;
+    in = x + choice / (size_t)top_k * hidden;
+    gate = gate_up + (2 * (size_t)space.experts[choice] * inner + (size_t)i) * hidden;
+    g = warp_dot(gate, in, hidden_size, lane);
+    u = warp_dot(gate + inner * hidden, in, hidden_size, lane);
+    if (lane == 0)
+        space.inner[choice * inner + (size_t)i] = g / (1 + expf(-g)) * u;
+}
+
+template <typename T>
+static __global__ void __launch_bounds__(WARPS *WARP)
+    outer_kernel(T *y, struct moe_space space, const T *down, int hidden_size, int inner_size,
+                 int top_k)
+{
+    int i = (int)(blockIdx.x * WARPS + threadIdx.x / WARP), lane = (int)threadIdx.x % WARP;
+    size_t t = blockIdx.y, hidden = (size_t)hidden_size, inner = (size_t)inner_size;
+    float sum = 0;
+
+    pdl_wait();
+    pdl_launch();
+    if (i >= hidden_size)
+        return;
+    for (int k = 0; k < top_k; k++) {
+        size_t choice = t * (size_t)top_k + (size_t)k;
+        const T *row = down + ((size_t)space.experts[choice] * hidden + (size_t)i) * inner;
+
+        sum +=
+            space.weights[choice] * warp_dot(row, space.inner + choice * inner, inner_size, lane);
+    }
+    if (lane == 0)
+        store_float(&y[t * hidden + (size_t)i], to_float(y[t * hidden + (size_t)i]) + sum);
+}
+
+template <typename T>
+static cudaError_t moe_launch(struct stream *stream, const struct moe_args *a,
+                              struct moe_space space)
+{
+    enum { MAX_GRID_Y = 65535 };
+    const struct experts_weight *w = a->experts;
+    size_t hidden = (size_t)w->hidden_size;
+    cudaError_t error;
+
+    error =
+        launch(stream, route_kernel, dim3((unsigned)ceil_div(a->num_tokens, WARPS)), WARPS * WARP,
+               0, space, a->router_logits, a->num_tokens, w->num_experts, a->top_k, a->normalise);
+    for (int t = 0, n; t < a->num_tokens && !error; t += n) {
+        size_t choice = (size_t)t * (size_t)a->top_k;
+        struct moe_space part = {space.experts + choice, space.weights + choice,
+                                 space.inner + choice * (size_t)w->inner_size};
+
+        n = a->num_tokens - t < MAX_GRID_Y / a->top_k ? a->num_tokens - t : MAX_GRID_Y / a->top_k;
+        error =
+            launch(stream, inner_kernel<T>,
+                   dim3((unsigned)ceil_div(w->inner_size, WARPS), (unsigned)(n * a->top_k)),
+                   WARPS * WARP, 0, part, (const T *)w->gate_up,
+                   (const T *)a->x + (size_t)t * hidden, w->hidden_size, w->inner_size, a->top_k);
+        if (!error)
+            error = launch(stream, outer_kernel<T>,
+                           dim3((unsigned)ceil_div(w->hidden_size, WARPS), (unsigned)n),
+                           WARPS * WARP, 0, (T *)a->y + (size_t)t * hidden, part,
+                           (const T *)w->down, w->hidden_size, w->inner_size, a->top_k);
+    }
+    return error;
+}
+
+extern "C" struct status moe_cuda(struct stream *stream, const struct moe_args *a)
+{
+    struct moe_space space;
+    cudaError_t error;
+
+    if (a->num_tokens == 0)
+        return status_ok();
+    if (a->experts->num_experts > MAX_EXPERTS)
+        return status_error(STATUS_UNSUPPORTED, "moe: %d experts, %d are the most",
+                            a->experts->num_experts, (int)MAX_EXPERTS);
+    space = moe_space(a->workspace, (size_t)a->num_tokens * (size_t)a->top_k);
+    if (a->experts->dtype == DTYPE_BF16)
+        error = moe_launch<__nv_bfloat16>(stream, a, space);
+    else
+        error = moe_launch<float>(stream, a, space);
+    return cuda_launched(stream, error, "moe");
+}

@@ -1,0 +1,184 @@
+/*
+ * test_linear.c - linear layers and mixtures of experts.
+ */
+#include <stdlib.h>
+
+#include "tests/gpu/rig.h"
+
+/* Host matrices of one test; freed at its end. */
+static void *host_random(enum dtype dtype, size_t n, float scale)
+{
+    uint16_t *half = malloc(n * 4 + 1);
+
+    ck_assert_ptr_nonnull(half);
+    for (size_t i = 0; i < n; i++) {
+        if (dtype == DTYPE_F16) /* a normal float16 of random sign, exponent -8..-1, mantissa */
+            half[i] = (uint16_t)((rig_random() & 0x83FF) | (uint32_t)(7 + rig_below(8)) << 10);
+        else
+            rig_set_element(half, dtype, i, scale * rig_normal());
+    }
+    return half;
+}
+
+static void check_linear(enum dtype dtype, enum dtype file_dtype, enum dtype y_dtype, int32_t n,
+                         int32_t k, int32_t tokens, bool accumulate, bool with_bias)
+{
+    struct linear_part parts[2] = {{.dtype = file_dtype, .n = n - n / 3},
+                                   {.dtype = file_dtype, .n = n / 3}};
+    struct linear_weight *weight[RIG_NUM] = {NULL};
+    struct twin x = twin_random(dtype, (size_t)tokens * (size_t)k, 1);
+    size_t y_len = (size_t)tokens * (size_t)n;
+    struct twin y =
+        accumulate ? twin_random(y_dtype, y_len, 1) : twin_poisoned(y_len * dtype_size(y_dtype));
+    void *data[4];
+
+    for (int i = 0; i < 2; i++) {
+        data[i] = host_random(file_dtype, (size_t)parts[i].n * (size_t)k, 0.1f);
+        data[2 + i] = host_random(file_dtype, (size_t)parts[i].n, 1);
+        parts[i].data = data[i];
+        parts[i].bias = with_bias && i == 0 ? data[2 + i] : NULL;
+    }
+    for (int s = 0; s < RIG_NUM; s++) {
+        const struct linear_source source = {
+            .parts = parts, .num_parts = n / 3 ? 2 : 1, .k = k, .dtype = dtype};
+
+        rig_ok(rig[s].backend.kernels->linear_create(rig[s].stream, &source, &weight[s]));
+        const struct linear_args args = {.weight = weight[s],
+                                         .y = y.at[s],
+                                         .x = x.at[s],
+                                         .y_dtype = y_dtype,
+                                         .num_tokens = tokens,
+                                         .accumulate = accumulate};
+        rig_ok(rig[s].backend.kernels->linear(rig[s].stream, &args));
+    }
+    twin_compare(&y, y_dtype, y_len, rig_tolerance(y_dtype), "linear");
+    for (int s = 0; s < RIG_NUM; s++)
+        rig[s].backend.kernels->linear_destroy(&weight[s]);
+    for (int i = 0; i < 4; i++)
+        free(data[i]);
+}
+
+START_TEST(linear_agrees)
+{
+    static const int32_t shapes[][2] = {{1, 8},    {7, 13},     {64, 64},     {96, 576},
+                                        {200, 72}, {384, 1024}, {1024, 3072}, {130, 2056}};
+    static const int32_t tokens[] = {0, 1, 2, 5, 8, 9, 16, 17, 33, 130};
+
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+        for (size_t j = 0; j < sizeof(tokens) / sizeof(tokens[0]); j++) {
+            int32_t n = shapes[i][0], k = shapes[i][1], t = tokens[j];
+
+            check_linear(DTYPE_F32, DTYPE_F32, DTYPE_F32, n, k, t, false, false);
+            check_linear(DTYPE_BF16, DTYPE_BF16, DTYPE_BF16, n, k, t, false, false);
+            check_linear(DTYPE_BF16, DTYPE_BF16, DTYPE_BF16, n, k, t, true, false);
+            check_linear(DTYPE_BF16, DTYPE_BF16, DTYPE_F32, n, k, t, false, false);
+        }
+    }
+}
+END_TEST
+
+START_TEST(linear_with_bias_and_sums)
+{
+    for (int32_t tokens = 1; tokens < 40; tokens += 13) {
+        for (int accumulate = 0; accumulate < 2; accumulate++) {
+            check_linear(DTYPE_F32, DTYPE_F32, DTYPE_F32, 48, 64, tokens, accumulate, true);
+            check_linear(DTYPE_BF16, DTYPE_BF16, DTYPE_BF16, 48, 64, tokens, accumulate, true);
+            check_linear(DTYPE_BF16, DTYPE_BF16, DTYPE_BF16, 129, 512, tokens, accumulate, true);
+        }
+    }
+}
+END_TEST
+
+START_TEST(weights_are_converted)
+{
+    static const enum dtype files[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16};
+
+    for (int i = 0; i < 3; i++) {
+        check_linear(DTYPE_F32, files[i], DTYPE_F32, 33, 72, 3, false, true);
+        check_linear(DTYPE_BF16, files[i], DTYPE_BF16, 33, 72, 3, false, true);
+    }
+    check_linear(DTYPE_BF16, DTYPE_F32, DTYPE_BF16, 3000, 4100, 1, false, false); /* two slots */
+}
+END_TEST
+
+static void check_moe(enum dtype dtype, int32_t experts, int32_t top_k, int32_t hidden,
+                      int32_t inner, int32_t tokens, bool normalise)
+{
+    const struct ops_limits limits = {.dtype = dtype,
+                                      .max_tokens = tokens,
+                                      .max_rows = tokens,
+                                      .max_kv_len = 16,
+                                      .hidden_size = hidden,
+                                      .num_qo_heads = 2,
+                                      .num_kv_heads = 1,
+                                      .head_dim = 8,
+                                      .vocab_size = 16,
+                                      .num_experts = experts,
+                                      .moe_top_k = top_k,
+                                      .moe_inner_size = inner};
+    size_t matrix = (size_t)hidden * (size_t)inner;
+    struct linear_part *parts[3];
+    void *data[3];
+    struct experts_weight *weight[RIG_NUM] = {NULL};
+    struct twin x = twin_random(dtype, (size_t)tokens * (size_t)hidden, 1);
+    struct twin y = twin_random(dtype, (size_t)tokens * (size_t)hidden, 1);
+    struct twin logits = twin_random(DTYPE_F32, (size_t)tokens * (size_t)experts, 2);
+    size_t space = 0;
+
+    for (int i = 0; i < 3; i++) {
+        parts[i] = calloc((size_t)experts, sizeof(*parts[i]));
+        data[i] = host_random(dtype, (size_t)experts * matrix, 0.2f);
+        for (int32_t e = 0; e < experts; e++)
+            parts[i][e] = (struct linear_part){.data = (char *)data[i] +
+                                                       (size_t)e * matrix * dtype_size(dtype),
+                                               .dtype = dtype,
+                                               .n = i == 2 ? hidden : inner};
+    }
+    for (int s = 0; s < RIG_NUM; s++) {
+        size_t size = rig[s].backend.kernels->workspace_size(rig[s].device, &limits);
+        space = size > space ? size : space;
+    }
+    struct twin workspace = twin_poisoned(space);
+    for (int s = 0; s < RIG_NUM; s++) {
+        const struct experts_source source = {.gate = parts[0],
+                                              .up = parts[1],
+                                              .down = parts[2],
+                                              .num_experts = experts,
+                                              .hidden_size = hidden,
+                                              .inner_size = inner,
+                                              .dtype = dtype};
+
+        rig_ok(rig[s].backend.kernels->experts_create(rig[s].stream, &source, &weight[s]));
+        const struct moe_args args = {.experts = weight[s],
+                                      .y = y.at[s],
+                                      .x = x.at[s],
+                                      .router_logits = logits.at[s],
+                                      .num_tokens = tokens,
+                                      .top_k = top_k,
+                                      .normalise = normalise,
+                                      .workspace = workspace.at[s]};
+        rig_ok(rig[s].backend.kernels->moe(rig[s].stream, &args));
+    }
+    twin_compare(&y, dtype, (size_t)tokens * (size_t)hidden, 2 * rig_tolerance(dtype), "moe");
+    for (int s = 0; s < RIG_NUM; s++)
+        rig[s].backend.kernels->experts_destroy(&weight[s]);
+    for (int i = 0; i < 3; i++) {
+        free(parts[i]);
+        free(data[i]);
+    }
+}
+
+START_TEST(moe_agrees)
+{
+    static const enum dtype dtypes[] = {DTYPE_F32, DTYPE_BF16};
+
+    for (int d = 0; d < 2; d++) {
+        check_moe(dtypes[d], 4, 2, 64, 48, 5, true);
+        check_moe(dtypes[d], 128, 8, 128, 96, 19, true);
+        check_moe(dtypes[d], 7, 7, 40, 24, 1, false);
+        check_moe(dtypes[d], 60, 4, 72, 33, 70, false);
+    }
+}
+END_TEST
+
+RIG_MAIN("linear", linear_agrees, linear_with_bias_and_sums, weights_are_converted, moe_agrees)
