@@ -263,6 +263,7 @@ int command_batch(int argc, char **argv)
     struct batch batch = {.max_open = SIZE_MAX};
     int exit_code;
 
+    arena_init(&batch.arena, 0, 0);
     if (command_parse(argc, argv, &usage, specs, &rest, &exit_code))
         goto out;
     if (rest.num_items != 1) {
