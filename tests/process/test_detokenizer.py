@@ -38,9 +38,10 @@ def write_model(path):
 
 
 class Detokenizer(Process):
-    def __init__(self, *options):
+    def __init__(self, *options, has_tokenizer=True):
         self.path = wire.folder()
-        write_model(self.path)
+        if has_tokenizer:
+            write_model(self.path)
         self.scheduler = Socket(zmq.PULL, self.endpoint("scheduler"), bind=True)
         super().__init__(
             "detokenizer_proc/minisgl-detokenizer", "--model", self.path,
@@ -149,6 +150,14 @@ def test_options_of_a_request():
         assert client.hear(timeout_ms=100) is None
         d.step([2, EOS, "length"])
         assert one_delta(client)["text"] == "Hello world"
+
+
+def test_model_without_tokenizer():
+    with Detokenizer(has_tokenizer=False) as d:
+        client = d.client()
+        d.step(first(1, client, 5, want_ids=True, stop=["END"]), [1, 123456789, "length"])
+        end = one_delta(client)
+        assert end["ids"] == [5, 123456789] and "text" not in end and end["completion_tokens"] == 2
 
 
 def test_stop_string_found_late():
