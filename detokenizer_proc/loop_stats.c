@@ -29,7 +29,7 @@ void loop_stats_write(const struct detokenizer *d, const struct loop_counters *c
     json_key(out, "process");
     json_cstring(out, "minisgl-detokenizer");
     json_key(out, "uptime_s");
-    json_double(out, (double)((now_ns - counters->start_ns) / 1000000) / 1000);
+    json_double(out, (double)(now_ns - counters->start_ns) / 1e9);
     put(out, "clients", d->clients_by_id.num_values);
     put(out, "blocked_clients", d->num_blocked);
     put(out, "open_requests", d->num_open);

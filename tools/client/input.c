@@ -34,12 +34,14 @@ struct status input_read(const char *path, size_t max_size, char **out, size_t *
             goto out;
         }
     }
-    if (!text)
+    if (!text) {
         status = status_error(STATUS_NO_MEMORY, "%.80s: no memory for it", path);
-    else if (ferror(file))
-        status = status_errno(errno, path);
-    if (status.code)
         goto out;
+    }
+    if (ferror(file)) {
+        status = status_errno(errno, path);
+        goto out;
+    }
     text[size] = '\0';
     *out = text;
     *out_size = size;

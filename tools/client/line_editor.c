@@ -17,7 +17,7 @@ enum {
 };
 
 struct line_editor {
-    const char *prompt;
+    char prompt[16];
     EditLine *edit;   /* owned; NULL: no terminal */
     History *history; /* owned */
     char path[512];   /* of the history; "": none */
@@ -32,7 +32,7 @@ static char *prompt_of(EditLine *edit)
     struct line_editor *editor = NULL;
 
     el_get(edit, EL_CLIENTDATA, &editor);
-    return editor->is_continued ? none : (char *)(size_t)editor->prompt;
+    return editor->is_continued ? none : editor->prompt;
 }
 
 /* mkdir -p for the folder of the history. */
@@ -76,7 +76,7 @@ struct status line_editor_open(const char *prompt, struct line_editor **out)
 
     if (!editor)
         return status_error(STATUS_NO_MEMORY, "no memory for the line editor");
-    editor->prompt = prompt;
+    snprintf(editor->prompt, sizeof(editor->prompt), "%s", prompt);
     *out = editor;
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
         return status_ok();

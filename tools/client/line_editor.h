@@ -14,7 +14,8 @@ struct line_editor; /* opaque */
 
 enum line_result { LINE_TEXT, LINE_END, LINE_INTERRUPTED };
 
-/* prompt: static. The history is kept in $XDG_STATE_HOME/minisgl/chat_history (or ~/.local/state).
+/* prompt: at most 15 bytes. The history is kept in $XDG_STATE_HOME/minisgl/chat_history (or
+ * ~/.local/state).
  */
 MUST_CHECK struct status line_editor_open(const char *prompt, struct line_editor **out);
 void line_editor_close(struct line_editor **editor);
