@@ -44,7 +44,7 @@ struct loop {
     struct log_limit garbage_limit, nan_limit;
     bool is_draining;
     int64_t deadline_ns; /* of a shutdown's grace; 0: none */
-    bool has_slept;      /* since the last step was launched */
+    bool has_slept;      /* since the last step was launched, or there was none yet */
 };
 
 /* ---- life ---- */
@@ -57,6 +57,7 @@ struct status loop_open(const struct loop_args *args, struct loop **out)
     if (!loop)
         return status_error(STATUS_NO_MEMORY, "loop: no memory");
     loop->args = *args;
+    loop->has_slept = true;
     loop->counters.start_ns = clock_now_ns();
     arena_init(&loop->arena, 0, MAX_FRAME_MEMORY);
     status = link_open(&(struct link_args){.kind = LINK_PULL,

@@ -8,12 +8,13 @@
 #include "common/options.h"
 #include "proto/link.h"
 #include "scheduler_proc/loop.h"
+#include "scheduler_proc/record_file.h"
 
 enum { EXIT_USAGE = 2 };
 
 /* Options as they are parsed; OPTION_INT wants int64_t. */
 struct settings {
-    const char *model, *trace;
+    const char *model, *trace, *record, *replay;
     struct loop_args loop;
     int device, dtype, cache_type, policy; /* indices into the lists below */
     bool dummy_weights;
@@ -189,6 +190,17 @@ static struct status parse(int argc, char **argv, struct settings *s, bool *out_
          .value = &s->trace,
          .metavar = "FILE",
          .help = "writes what ran when, for ui.perfetto.dev or tools/timeline"},
+        {.name = "record",
+         .type = OPTION_STRING,
+         .value = &s->record,
+         .metavar = "FILE",
+         .help = "writes all that the core is told, prompts too"},
+        {.name = "replay",
+         .type = OPTION_STRING,
+         .value = &s->replay,
+         .metavar = "FILE",
+         .help = "takes the steps of a recorded file again, alone, and says whether they are the "
+                 "same"},
         {.name = "sim-step-us",
          .type = OPTION_INT,
          .value = &s->sim_step_us,
@@ -221,6 +233,8 @@ static struct status check(struct settings *s)
 {
     const char *overlap = getenv("MINISGL_DISABLE_OVERLAP_SCHEDULING");
 
+    if (s->replay)
+        return status_ok();
     if (!s->model)
         return status_error(STATUS_INVALID, "--model: missing, the directory of the model");
     if (!s->loop.endpoint)
@@ -296,6 +310,18 @@ static struct status make_scheduler(const struct settings *s, const struct model
         out);
 }
 
+/* The first thing that went wrong stays. */
+static struct status close_files(struct status status, struct trace **trace,
+                                 struct record_file **record)
+{
+    struct status trace_status = trace_close(trace);
+    struct status record_status = record_file_close(record);
+
+    if (status.code)
+        return status;
+    return trace_status.code ? trace_status : record_status;
+}
+
 static struct status serve(const struct settings *s)
 {
     static struct model_config model; /* large, and outlives nothing */
@@ -304,6 +330,7 @@ static struct status serve(const struct settings *s)
     struct engine *engine = NULL;
     struct scheduler *scheduler = NULL;
     struct trace *trace = NULL;
+    struct record_file *record = NULL;
     struct status status = loop_open(&s->loop, &loop);
 
     if (status.code)
@@ -324,6 +351,10 @@ static struct status serve(const struct settings *s)
         status = trace_open(s->trace, &trace);
     if (status.code)
         goto out;
+    if (s->record)
+        status = record_file_open(s->record, scheduler, &record);
+    if (status.code)
+        goto out;
     log_start(s, &model, engine_info(engine), began_ns);
     link_catch_signals();
     printf("minisgl-scheduler ready endpoint=%s control=%s\n", loop_endpoint(loop),
@@ -331,14 +362,10 @@ static struct status serve(const struct settings *s)
     fflush(stdout);
     status = loop_run(loop, engine, scheduler, trace);
 out:
-    if (status.code == STATUS_OK)
-        status = trace_close(&trace);
-    else
-        (void)trace_close(&trace);
     loop_close(&loop);
     engine_destroy(&engine);
     scheduler_destroy(&scheduler);
-    return status;
+    return close_files(status, &trace, &record);
 }
 
 int main(int argc, char **argv)
@@ -364,7 +391,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "minisgl-scheduler: %s (try --help)\n", status.msg);
         return EXIT_USAGE;
     }
-    status = serve(&settings);
+    status = settings.replay ? record_file_replay(settings.replay) : serve(&settings);
     if (status.code)
         log_error("%s", status.msg);
     return status.code ? EXIT_FAILURE : EXIT_SUCCESS;

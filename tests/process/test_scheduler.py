@@ -122,9 +122,10 @@ def test_demo_model_answers_as_transformers_with_both_loops():
         scheduler = Scheduler("--dtype", "float32", env={"MINISGL_DISABLE_OVERLAP_SCHEDULING": loop})
         rows = golden(DEMO) if not loop else golden(DEMO)[:4]
         check_golden(scheduler, rows, 1)
-        check_golden(scheduler, rows[:4], 1001)  # warm
+        check_golden(scheduler, sorted(rows, key=lambda row: len(row["input_ids"]))[-4:], 1001)  # warm
         stats = scheduler.check_empty()
-        assert stats["overlap"] == (not loop) and stats["cached_tokens"] > 0, stats
+        assert stats["overlap"] == (not loop) and stats["device_idle_share"] < 0.5, stats
+        assert stats["cached_tokens"] > 0 or loop, stats
         code, seconds, log = scheduler.stop()
         assert code == 0 and seconds < 2, (code, seconds, log)
 
@@ -271,6 +272,44 @@ def test_trace_shows_the_overlap():
     ahead = sum(launched[k + 1] < ended[k] for k in steps)
     assert len(steps) > 100 and ahead >= 0.99 * len(steps), (ahead, len(steps))
     assert max(e["dur"] for e in events if e["name"] == "launch") < 1000  # microseconds
+
+
+def test_a_recorded_run_replays():
+    path = wire.folder() / "record"
+    scheduler = Scheduler("--device", "sim", "--sim-step-us", 0, "--record", path, "--max-prefill-length", 32)
+    for uid in range(1, 30):
+        scheduler.request(uid, [uid % 5] * (uid * 3), max_tokens=uid)
+    scheduler.input.say("abort", uid=7)
+    scheduler.wait(*range(1, 30))
+    assert scheduler.stop()[0] == 0
+    program = wire.BUILD / "scheduler_proc/minisgl-scheduler"
+    result = subprocess.run([program, "--replay", path], capture_output=True, text=True, timeout=10)
+    assert result.returncode == 0 and "the same" in result.stdout and "29 requests" in result.stdout, result
+    log = bytearray(path.read_bytes())
+    log[len(log) // 2] ^= 1
+    path.write_bytes(log)
+    assert subprocess.run([program, "--replay", path], capture_output=True, timeout=10).returncode == 1
+
+
+def test_nan_logits_end_the_request_that_has_them():
+    model = wire.folder() / "model"
+    shutil.copytree(TINY / "llama", model)
+    data = bytearray((model / "model.safetensors").read_bytes())
+    size = struct.unpack("<Q", data[:8])[0]
+    entry = json.loads(data[8 : 8 + size])["model.embed_tokens.weight"]
+    row = 8 + size + entry["data_offsets"][0] + 77 * entry["shape"][1] * 2
+    data[row : row + 2] = b"\xc0\x7f"  # a bfloat16 NaN
+    (model / "model.safetensors").write_bytes(data)
+    scheduler = Scheduler("--page-size", 4, "--max-prefill-length", 16, model=model)
+    scheduler.request(1, [5, 6, 7], max_tokens=50, ignore_eos=True)
+    for uid in (2, 3):
+        scheduler.request(uid, [5, 6, 7, 8, 77] * uid, max_tokens=5)
+    one, two, three = scheduler.wait(1, 2, 3)
+    assert two["finish"] == three["finish"] == "error" and two["error"] == "internal", (two, three)
+    assert one["finish"] == "length" and len(one["tokens"]) == 50
+    scheduler.check_empty()
+    code, _, log = scheduler.stop()
+    assert code == 0 and log.count("NaN") == 1, log
 
 
 def test_start_fails_by_name():
