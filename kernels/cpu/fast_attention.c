@@ -5,7 +5,7 @@
  * token * group + head in group. A task takes some units of one row and kv head through the blocks
  * of BLOCK positions, 0 first:
  *
- *     K of the block as panels (tile.h), V of the block as float32 panels
+ *     K of the block as panels (tile.h), V of the block as float32 panels or as it lies
  *     for each tile of units     s = q k^T, its maximum, exponentials and their sum, o = p v
  *                                merge (maximum, sum, o) into what the blocks before gave
  *
@@ -58,11 +58,12 @@ struct task {
 
 /* Places in a thread's scratch. */
 struct scratch {
-    float *k, *v; /* panels of the block */
-    float *q;     /* tiles of units */
-    float *s;     /* [TILE_ROWS][BLOCK] */
-    float *block; /* [TILE_ROWS][padded_dim]: o of one block */
-    float *o;     /* [max_units][padded_dim] */
+    float *k, *v;        /* panels of the block */
+    const void **v_rows; /* [BLOCK]: V as it lies in the cache */
+    float *q;            /* tiles of units */
+    float *s;            /* [TILE_ROWS][BLOCK] */
+    float *block;        /* [TILE_ROWS][padded_dim]: o of one block */
+    float *o;            /* [max_units][padded_dim] */
     struct softmax *state;
 };
 
@@ -85,7 +86,7 @@ static size_t block_floats(const struct job *job)
 
 static struct scratch get_scratch(const struct job *job, int32_t thread)
 {
-    struct scratch s;
+    struct scratch s = {.v_rows = NULL};
 
     s.k = pool_scratch(job->pool, thread);
     s.v = s.k + BLOCK * job->num_steps;
@@ -123,25 +124,42 @@ static void find_rows(const struct job *job, const struct task *task, const void
     }
 }
 
+/* Whether V is read where it lies: packing it does not pay for a single tile. */
+static bool uses_rows(const struct job *job, const struct task *task)
+{
+    return task->num_units <= TILE_ROWS && job->padded_dim == (size_t)job->args->head_dim;
+}
+
+/* Pages lie anywhere: the hardware does not see the next row coming. */
+static void prefetch_rows(const void *const *rows, int32_t n, size_t size)
+{
+    for (int32_t i = 0; i < n; i++)
+        for (size_t at = 0; at < size; at += 64)
+            __builtin_prefetch((const char *)rows[i] + at, 0, 3);
+}
+
 /* K and V of n positions from first on. */
 static void pack_block(const struct job *job, const struct task *task, int32_t first, int32_t n,
                        const struct scratch *s)
 {
     const struct attention_args *a = job->args;
-    size_t head_dim = (size_t)a->head_dim;
-    const void *rows[BLOCK];
+    size_t head_dim = (size_t)a->head_dim, size = head_dim * dtype_size(a->dtype);
+    const void *k_rows[BLOCK], **v_rows = s->v_rows;
 
-    find_rows(job, task, a->k_cache, first, n, rows);
+    find_rows(job, task, a->k_cache, first, n, k_rows);
+    prefetch_rows(k_rows, n, size);
+    find_rows(job, task, a->v_cache, first, n, v_rows);
+    prefetch_rows(v_rows, n, size);
     for (int32_t i = 0; i < n; i += WEIGHT_PANEL)
         SIMD_NAME(tile_pack_panel)
-    (rows + i, n - i < WEIGHT_PANEL ? n - i : WEIGHT_PANEL, a->dtype, head_dim,
+    (k_rows + i, n - i < WEIGHT_PANEL ? n - i : WEIGHT_PANEL, a->dtype, head_dim,
      s->k + (size_t)i * job->num_steps);
-    find_rows(job, task, a->v_cache, first, n, rows);
-    for (size_t d = 0; d < job->padded_dim; d += VF_LANES) {
-        size_t rest = d < head_dim ? head_dim - d : 0;
-        float *v = s->v + d / WEIGHT_PANEL * WEIGHT_PANEL * BLOCK + d % WEIGHT_PANEL;
-        for (int32_t i = 0; i < n; i++)
-            vf_store(v + (size_t)i * WEIGHT_PANEL, vf_load_row(rows[i], a->dtype, d, rest));
+    for (int32_t i = 0; i < n && !uses_rows(job, task); i++) {
+        for (size_t d = 0; d < job->padded_dim; d += VF_LANES) {
+            size_t rest = d < head_dim ? head_dim - d : 0;
+            float *v = s->v + d / WEIGHT_PANEL * WEIGHT_PANEL * BLOCK + d % WEIGHT_PANEL;
+            vf_store(v + (size_t)i * WEIGHT_PANEL, vf_load_row(v_rows[i], a->dtype, d, rest));
+        }
     }
 }
 
@@ -256,7 +274,10 @@ static void run_tile(const struct job *job, const struct task *task, int32_t fir
                                    .num_steps = (size_t)n,
                                    .c = s->block + d,
                                    .c_row = job->padded_dim};
-        SIMD_NAME(tile_f32_long)(num_rows, &output);
+        if (uses_rows(job, task))
+            SIMD_NAME(tile_rows_long)(num_rows, a->dtype, s->v_rows, d, &output);
+        else
+            SIMD_NAME(tile_f32_long)(num_rows, &output);
     }
     for (int32_t i = 0; i < num_rows; i++) {
         const float *o = s->block + (size_t)i * job->padded_dim;
@@ -334,6 +355,7 @@ static struct task find_task(const struct job *job, int32_t number, int32_t *out
 static void run_task(void *arg, int32_t number, int32_t thread)
 {
     const struct job *job = arg;
+    const void *v_rows[BLOCK];
     struct scratch s = get_scratch(job, thread);
     int32_t block = 0;
     struct task task = find_task(job, number, &block);
@@ -344,6 +366,7 @@ static void run_task(void *arg, int32_t number, int32_t thread)
         s.state[i] = (struct softmax){.max = -INFINITY};
         memset(s.o + (size_t)i * job->padded_dim, 0, job->padded_dim * sizeof(*s.o));
     }
+    s.v_rows = v_rows;
     pack_queries(job, &task, &s);
     for (; block < end_block && block * BLOCK < limit; block++) {
         int32_t n = limit - block * BLOCK;

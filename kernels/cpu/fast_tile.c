@@ -4,6 +4,13 @@
 /* What a holds at one step. PACKED: rows side by side. LONG: each row in a line of its own. */
 enum layout { LAYOUT_PACKED, LAYOUT_LONG };
 
+/* Where a panel's steps are, unless side by side. */
+struct scattered {
+    const void *const *rows; /* NULL: side by side */
+    size_t first;
+    enum dtype dtype;
+};
+
 /* acc += the products of one step. */
 SIMD_INLINE void multiply(const int rows, const enum layout layout, const enum dtype dtype,
                           const float *a, const vf *w, vf (*acc)[TILE_VECTORS])
@@ -29,7 +36,7 @@ SIMD_INLINE void multiply(const int rows, const enum layout layout, const enum d
 }
 
 SIMD_INLINE void run(const int rows, const enum layout layout, const enum dtype dtype,
-                     const struct tile_args *args)
+                     const struct scattered from, const struct tile_args *args)
 {
     vf acc[TILE_ROWS][TILE_VECTORS];
     const float *a = args->a;
@@ -42,11 +49,13 @@ SIMD_INLINE void run(const int rows, const enum layout layout, const enum dtype 
         for (int v = 0; v < TILE_VECTORS; v++)
             acc[m][v] =
                 args->add ? vf_load(args->c + (size_t)m * args->c_row + v * VF_LANES) : vf_set1(0);
-    for (size_t step = args->num_steps; step > 0; step--) {
+    for (size_t step = 0; step < args->num_steps; step++) {
         vf w[TILE_VECTORS];
 #pragma GCC unroll 16
         for (int v = 0; v < TILE_VECTORS; v++)
-            w[v] = vf_load(panel + (size_t)v * sizeof(vf));
+            w[v] = from.rows ? vf_load_row(from.rows[step], from.dtype,
+                                           from.first + (size_t)v * VF_LANES, VF_LANES)
+                             : vf_load(panel + (size_t)v * sizeof(vf));
         multiply(rows, layout, dtype, a, w, acc);
         a += a_step;
         panel += sizeof(w);
@@ -60,47 +69,47 @@ SIMD_INLINE void run(const int rows, const enum layout layout, const enum dtype 
 
 /* The number of rows must be a constant for the accumulators to be registers. */
 SIMD_INLINE void run_rows(int32_t rows, const enum layout layout, const enum dtype dtype,
-                          const struct tile_args *args)
+                          const struct scattered from, const struct tile_args *args)
 {
     switch (rows) {
     case 1:
-        run(1, layout, dtype, args);
+        run(1, layout, dtype, from, args);
         return;
 #if defined(__AVX2__)
     case 2:
-        run(2, layout, dtype, args);
+        run(2, layout, dtype, from, args);
         return;
     case 3:
-        run(3, layout, dtype, args);
+        run(3, layout, dtype, from, args);
         return;
 #endif
 #if defined(__AVX512F__)
     case 4:
-        run(4, layout, dtype, args);
+        run(4, layout, dtype, from, args);
         return;
     case 5:
-        run(5, layout, dtype, args);
+        run(5, layout, dtype, from, args);
         return;
     case 6:
-        run(6, layout, dtype, args);
+        run(6, layout, dtype, from, args);
         return;
     case 7:
-        run(7, layout, dtype, args);
+        run(7, layout, dtype, from, args);
         return;
     case 8:
-        run(8, layout, dtype, args);
+        run(8, layout, dtype, from, args);
         return;
     case 9:
-        run(9, layout, dtype, args);
+        run(9, layout, dtype, from, args);
         return;
     case 10:
-        run(10, layout, dtype, args);
+        run(10, layout, dtype, from, args);
         return;
     case 11:
-        run(11, layout, dtype, args);
+        run(11, layout, dtype, from, args);
         return;
     case 12:
-        run(12, layout, dtype, args);
+        run(12, layout, dtype, from, args);
         return;
 #endif
     default:
@@ -108,19 +117,30 @@ SIMD_INLINE void run_rows(int32_t rows, const enum layout layout, const enum dty
     }
 }
 
+static const struct scattered side_by_side = {.rows = NULL};
+
 void SIMD_NAME(tile_f32)(int32_t rows, const struct tile_args *args)
 {
-    run_rows(rows, LAYOUT_PACKED, DTYPE_F32, args);
+    run_rows(rows, LAYOUT_PACKED, DTYPE_F32, side_by_side, args);
 }
 
 void SIMD_NAME(tile_bf16)(int32_t rows, const struct tile_args *args)
 {
-    run_rows(rows, LAYOUT_PACKED, DTYPE_BF16, args);
+    run_rows(rows, LAYOUT_PACKED, DTYPE_BF16, side_by_side, args);
 }
 
 void SIMD_NAME(tile_f32_long)(int32_t rows, const struct tile_args *args)
 {
-    run_rows(rows, LAYOUT_LONG, DTYPE_F32, args);
+    run_rows(rows, LAYOUT_LONG, DTYPE_F32, side_by_side, args);
+}
+
+void SIMD_NAME(tile_rows_long)(int32_t rows, enum dtype dtype, const void *const *w_rows,
+                               size_t first, const struct tile_args *args)
+{
+    if (dtype == DTYPE_F32)
+        run_rows(rows, LAYOUT_LONG, DTYPE_F32, (struct scattered){w_rows, first, DTYPE_F32}, args);
+    else
+        run_rows(rows, LAYOUT_LONG, DTYPE_F32, (struct scattered){w_rows, first, DTYPE_BF16}, args);
 }
 
 #if defined(__AVX512F__)

@@ -55,6 +55,10 @@ void SIMD_NAME(tile_bf16)(int32_t rows, const struct tile_args *args);
 enum { TILE_LONG_ROW = 128 };
 void SIMD_NAME(tile_f32_long)(int32_t rows, const struct tile_args *args);
 
+/* The same with step k of the panel at element first of w_rows[k], of dtype, widened. */
+void SIMD_NAME(tile_rows_long)(int32_t rows, enum dtype dtype, const void *const *w_rows,
+                               size_t first, const struct tile_args *args);
+
 /*
  * Turns num_rows <= 16 rows, num_steps 32-bit words of each, so that the rows of a word lie side by
  * side: out[step * out_step + row]. What is in out up to TILE_SLACK floats behind a word's last row

@@ -90,4 +90,11 @@ static inline double ops_rounding(enum dtype dtype)
     return dtype == DTYPE_F32 ? ROUND_F32 : ROUND_BF16;
 }
 
+/* Check writes every assertion it meets to a file: this one only when it fails. */
+static inline void ops_check_near(double got, double want, double tolerance)
+{
+    if (!(fabs(got - want) <= tolerance))
+        ck_abort_msg("got %.9g, want %.9g within %.3g", got, want, tolerance);
+}
+
 #endif

@@ -108,7 +108,7 @@ static void check_case(const struct ops *ops, const struct shape *shape,
          * dot product instruction rounds twice. Then y is rounded to its dtype. */
         double tolerance = 2 * (double)(k + 2) * ROUND_F32 * size +
                            ops_rounding(test->y_dtype) * fabs(want) * 1.01;
-        ck_assert_double_le(fabs(ops_at(y, test->y_dtype, i) - want), tolerance);
+        ops_check_near(ops_at(y, test->y_dtype, i), want, tolerance);
     }
     ops->kernels->linear_destroy(&weight);
     source_deinit(&source);

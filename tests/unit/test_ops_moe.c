@@ -162,8 +162,7 @@ static void check_shape(const struct ops *ops, const struct shape *s, enum dtype
             double tolerance = scale * ((double)(s->hidden_size + s->inner_size) * ROUND_F32 +
                                         ops_rounding(dtype));
             double got = ops_at(y, dtype, t * (size_t)s->hidden_size + i);
-            ck_assert_double_le(fabs(got - want[i]),
-                                tolerance + fabs(want[i]) * ops_rounding(dtype));
+            ops_check_near(got, want[i], tolerance + fabs(want[i]) * ops_rounding(dtype));
         }
     }
     layer_deinit(&layer);

@@ -103,7 +103,7 @@ static void check_rmsnorm(const struct ops *ops, enum dtype dtype)
                 /* size additions of positive numbers, root, quotient, two products, y */
                 double tolerance =
                     fabs(want) * ((double)(size + 8) * ROUND_F32 + ops_rounding(dtype) * 1.01);
-                ck_assert_double_le(fabs(ops_at(y, dtype, row * size + j) - want), tolerance);
+                ops_check_near(ops_at(y, dtype, row * size + j), want, tolerance);
             }
         }
         args.y = x; /* in place gives the same */
@@ -144,7 +144,7 @@ static void check_silu_mul(const struct ops *ops, enum dtype dtype)
                 double want = gate / (1 + exp(-gate)) * ops_at(x, dtype, t * 2 * size + size + j);
                 /* the exponential within 4 roundings, three more operations, y; or underflow */
                 double tolerance = fabs(want) * (8 * ROUND_F32 + ops_rounding(dtype) * 1.01);
-                ck_assert_double_le(fabs(ops_at(y, dtype, t * size + j) - want), tolerance + 1e-30);
+                ops_check_near(ops_at(y, dtype, t * size + j), want, tolerance + 1e-30);
             }
         }
         free(y);
@@ -230,7 +230,7 @@ static void check_rope_shape(const struct ops *ops, enum dtype dtype, const stru
                 double size = 4 * (s->has_norms ? 2 * sqrt((double)head_dim) : 1);
                 double tolerance = size * (double)(head_dim + 12) * ROUND_F32 +
                                    fabs(want[i]) * ops_rounding(dtype) * 1.01;
-                ck_assert_double_le(fabs(ops_at(qkv, dtype, head + i) - want[i]), tolerance);
+                ops_check_near(ops_at(qkv, dtype, head + i), want[i], tolerance);
             }
         }
         size_t bytes = kv_width * dtype_size(dtype);
