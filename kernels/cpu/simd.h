@@ -2,7 +2,7 @@
  * simd.h - float vectors of the instruction set that this file is compiled for.
  *
  * VF_LANES is 16 with AVX-512, 8 with AVX2, 4 elsewhere. Sums over lanes have one fixed order. The
- * names vf and vi are typedefs because a vector type cannot be written out otherwise.
+ * names vf, vi and vu are typedefs because a vector type cannot be written out otherwise.
  */
 #ifndef KERNELS_CPU_SIMD_H
 #define KERNELS_CPU_SIMD_H
@@ -29,6 +29,7 @@
 
 typedef float vf __attribute__((vector_size(VF_LANES * 4)));
 typedef int32_t vi __attribute__((vector_size(VF_LANES * 4)));
+typedef uint32_t vu __attribute__((vector_size(VF_LANES * 4)));
 
 SIMD_INLINE vf vf_set1(float x)
 {
@@ -151,8 +152,8 @@ SIMD_INLINE vf vf_exp(vf x)
     p = vf_fma(p, r, vf_set1(1));
     p = vf_fma(p, r, vf_set1(1));
     /* 2^n in two factors: n reaches 128 */
-    vi whole = (vi)shifted - (vi)magic;
-    vi half = whole >> 1;
+    vu whole = (vu)shifted - (vu)magic;
+    vu half = (vu)((vi)whole >> 1);
     vf result = p * (vf)((half + 127) << 23) * (vf)((whole - half + 127) << 23);
     result = vf_select((vi)(x < lowest), vf_set1(0), result);
     return vf_select((vi)(x > highest), vf_set1(INFINITY), result);
@@ -176,17 +177,16 @@ SIMD_INLINE vf vf_load_bf16(const uint16_t *data)
 /* To nearest even; NaN stays NaN. */
 SIMD_INLINE void vf_store_bf16(uint16_t *data, vf x)
 {
-    vi bits = (vi)x;
-    vi odd = (vi)((vi)(bits >> 16) & 1);
-    vi rounded = bits + 0x7FFF + odd;
-    vi is_nan = (vi)(x != x);
-    vi result = (rounded & ~is_nan) | ((bits | 0x400000) & is_nan);
+    vu bits = (vu)x;
+    vu rounded = bits + 0x7FFF + ((bits >> 16) & 1);
+    vu is_nan = (vu)(x != x);
+    vu result = (rounded & ~is_nan) | ((bits | 0x400000) & is_nan);
 #if defined(__AVX512F__)
     __m512i high = _mm512_srli_epi32((__m512i)result, 16);
     _mm256_storeu_si256((void *)data, _mm512_cvtepi32_epi16(high));
 #else
     for (int i = 0; i < VF_LANES; i++)
-        data[i] = (uint16_t)((uint32_t)result[i] >> 16);
+        data[i] = (uint16_t)(result[i] >> 16);
 #endif
 }
 
