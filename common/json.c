@@ -55,33 +55,26 @@ struct status json_reader_status(const struct json_reader *reader)
     return reader->status;
 }
 
-/* The top bit of each byte that equals c. */
-static inline uint64_t equal_bytes(uint64_t word, unsigned char c)
-{
-    const uint64_t ones = 0x0101010101010101u;
-    uint64_t differing = word ^ ones * c;
-
-    return ~(((differing & ones * 0x7F) + ones * 0x7F) | differing) & ones * 0x80;
-}
-
 /* Files are full of newlines and indentation: these go by eight bytes. */
 static inline void skip_space(struct json_reader *reader)
 {
     const char *p = reader->at, *end = reader->end;
-    uint64_t word, others;
 
     if (p < end && (unsigned char)*p > ' ')
         return;
-    while (end - p >= (ptrdiff_t)sizeof(word)) {
-        memcpy(&word, p, sizeof(word));
-        others = ~(equal_bytes(word, ' ') | equal_bytes(word, '\n')) & 0x8080808080808080u;
+    if (p < end && *p == '\n')
+        p++;
+    while (end - p >= 8) {
+        uint64_t others;
+        memcpy(&others, p, sizeof(others));
+        others ^= 0x2020202020202020u;
         if (others) {
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-            p += __builtin_ctzll(others) / 8;
+            p += __builtin_ctzll(others) / 8; /* those before the first that is no space */
 #endif
             break;
         }
-        p += sizeof(word);
+        p += sizeof(others);
     }
     while (p < end && (*p == ' ' || *p == '\n' || *p == '\t' || *p == '\r'))
         p++;
@@ -208,12 +201,24 @@ static size_t utf8_sequence(const unsigned char *p, size_t left)
     return 0;
 }
 
+/* ASCII that stands for itself in a string. */
+static inline bool is_plain(char c)
+{
+    return (unsigned char)c >= 0x20 && (unsigned char)c < 0x80 && c != '"' && c != '\\';
+}
+
 /* Moves past plain characters of a string, up to a quote or a backslash. */
 static bool skip_plain(struct json_reader *reader)
 {
-    const char *p = reader->at;
+    const char *p = reader->at, *end = reader->end;
 
-    while (p < reader->end) {
+    for (;;) {
+        while (p < end && is_plain(*p))
+            p++;
+        if (p == end) {
+            reader->at = p;
+            return fail(reader, "text ends inside a string");
+        }
         unsigned char c = (unsigned char)*p;
         if (c == '"' || c == '\\') {
             reader->at = p;
@@ -223,19 +228,13 @@ static bool skip_plain(struct json_reader *reader)
             reader->at = p;
             return fail(reader, "raw control character in a string");
         }
-        if (c < 0x80) {
-            p++;
-            continue;
-        }
-        size_t size = utf8_sequence((const unsigned char *)p, (size_t)(reader->end - p));
+        size_t size = utf8_sequence((const unsigned char *)p, (size_t)(end - p));
         if (!size) {
             reader->at = p;
             return fail(reader, "invalid UTF-8 in a string");
         }
         p += size;
     }
-    reader->at = p;
-    return fail(reader, "text ends inside a string");
 }
 
 static bool read_hex4(struct json_reader *reader, uint32_t *out)
@@ -465,11 +464,31 @@ static bool text_to_double(struct json_reader *reader, struct json_text text, do
     return true;
 }
 
+/* A number of a few digits, as nearly all are; false leaves everything to the full reader. */
+static bool read_small_int(struct json_reader *reader, int64_t *out)
+{
+    const char *p = reader->at, *end = reader->end;
+    int64_t value = 0;
+
+    while (p < end && *p >= '0' && *p <= '9' && p - reader->at < 16)
+        value = value * 10 + (*p++ - '0');
+    if (p == reader->at || p == end || (*reader->at == '0' && p - reader->at > 1) ||
+        (*p >= '0' && *p <= '9') || *p == '.' || *p == 'e' || *p == 'E')
+        return false;
+    reader->at = p;
+    *out = value;
+    return true;
+}
+
 bool json_read_int(struct json_reader *reader, int64_t *out)
 {
     struct json_text text;
     bool integer;
 
+    if (!start_value(reader))
+        return false;
+    if (read_small_int(reader, out))
+        return true;
     if (!scan_number(reader, &text, &integer))
         return false;
     if (!integer || !text_to_int(text, out))
