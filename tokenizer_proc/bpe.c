@@ -1,4 +1,4 @@
-/* bpe.c - see bpe.h. The way for long pieces is in bpe_long.c. */
+/* bpe.c - see bpe.h. The ways for long pieces are in bpe_window.c and bpe_heap.c. */
 #include "tokenizer_proc/bpe.h"
 
 #include <stdlib.h>
@@ -125,9 +125,14 @@ struct status bpe_encode_short(const struct bpe *bpe, const uint8_t *piece, size
 struct status bpe_encode(const struct bpe *bpe, struct bpe_scratch *scratch, const uint8_t *piece,
                          size_t size, struct token_list *out)
 {
+    bool done = false;
+
     if (size <= BPE_SHORT_MAX)
         return bpe_encode_short(bpe, piece, size, out);
-    return bpe_encode_long(bpe, scratch, piece, size, out);
+    struct status status = bpe_encode_windows(bpe, piece, size, out, &done);
+    if (!status.code && !done)
+        status = bpe_encode_heap(bpe, scratch, piece, size, out);
+    return status;
 }
 
 void bpe_scratch_deinit(struct bpe_scratch *scratch)

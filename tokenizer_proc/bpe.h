@@ -3,7 +3,8 @@
  *
  * A piece starts as one token per byte. Again and again the pair of neighbours that stands first in
  * the list (of equals, the leftmost) is joined, until no pair is in the list. The result is exactly
- * that; how it is found depends on the length: short pieces by scanning, long ones with a queue.
+ * that; how it is found depends on the length: by looking through a short piece, in windows of a
+ * long one, and at worst with a heap, in n log n.
  *
  * struct bpe is immutable once built and may be used by several threads, each with its own scratch.
  */
@@ -69,11 +70,14 @@ MUST_CHECK struct status bpe_encode(const struct bpe *bpe, struct bpe_scratch *s
                                     const uint8_t *piece, size_t size, struct token_list *out);
 void bpe_scratch_deinit(struct bpe_scratch *scratch);
 
-/* The two ways, for tests: short takes at most BPE_SHORT_MAX bytes. */
+/* The three ways that bpe_encode chooses from; each gives the same. Short: at most BPE_SHORT_MAX
+ * bytes. Windows: *out_done false when they do not do, out is then as before. */
 enum { BPE_SHORT_MAX = 64 };
 MUST_CHECK struct status bpe_encode_short(const struct bpe *bpe, const uint8_t *piece, size_t size,
                                           struct token_list *out);
-MUST_CHECK struct status bpe_encode_long(const struct bpe *bpe, struct bpe_scratch *scratch,
+MUST_CHECK struct status bpe_encode_windows(const struct bpe *bpe, const uint8_t *piece,
+                                            size_t size, struct token_list *out, bool *out_done);
+MUST_CHECK struct status bpe_encode_heap(const struct bpe *bpe, struct bpe_scratch *scratch,
                                          const uint8_t *piece, size_t size, struct token_list *out);
 
 #endif

@@ -160,12 +160,17 @@ static void check_random(const char *alphabet, bool shuffle, size_t max, int rou
             size_t size = make_text(alphabet, max, text);
             size_t num_ids = encode_plainly(&model.bpe, text, size, ids);
             list.num_ids = 0;
-            ck_assert_int_eq(bpe_encode_long(&model.bpe, &scratch, text, size, &list).code,
+            ck_assert_int_eq(bpe_encode_heap(&model.bpe, &scratch, text, size, &list).code,
                              STATUS_OK);
             check_same(&list, ids, num_ids);
             list.num_ids = 0;
             ck_assert_int_eq(bpe_encode(&model.bpe, &scratch, text, size, &list).code, STATUS_OK);
             check_same(&list, ids, num_ids);
+            bool done = false; /* in windows, unless they do not do */
+            list.num_ids = 0;
+            ck_assert_int_eq(bpe_encode_windows(&model.bpe, text, size, &list, &done).code,
+                             STATUS_OK);
+            check_same(&list, ids, done ? num_ids : 0);
             list.num_ids = 0; /* cut where nothing joins */
             for (size_t at = 0, part = 0; at < size && model.bpe.has_all_bytes; at += part) {
                 part = joints_cut(&model.joints, text + at, size - at);
@@ -225,6 +230,7 @@ START_TEST(windows_that_do_not_meet)
     static int32_t ids[MAX_TEXT];
     struct bpe_scratch scratch = {0};
     struct token_list list = {0};
+    int num_failed = 0;
 
     memset(&model, 0, sizeof(model));
     for (int i = 0; i < 256; i++)
@@ -246,7 +252,12 @@ START_TEST(windows_that_do_not_meet)
         list.num_ids = 0;
         ck_assert_int_eq(bpe_encode(&model.bpe, &scratch, text, size, &list).code, STATUS_OK);
         check_same(&list, ids, num_ids);
+        bool done = false;
+        list.num_ids = 0;
+        ck_assert_int_eq(bpe_encode_windows(&model.bpe, text, size, &list, &done).code, STATUS_OK);
+        num_failed += !done;
     }
+    ck_assert_int_gt(num_failed, 5);
     bpe_deinit(&model.bpe);
     bpe_scratch_deinit(&scratch);
     token_list_deinit(&list);
