@@ -286,6 +286,24 @@ static bool slice_string(struct jinja_run *run, const struct jinja_string *strin
     return jinja_buffer_finish(&buffer, out);
 }
 
+/* A slice of a range is a range. */
+static bool slice_range(struct jinja_run *run, const struct jinja_range *range, int64_t from,
+                        int64_t to, int64_t by, int64_t count, struct jinja_value *out)
+{
+    struct jinja_range *slice = jinja_alloc(run, 1, sizeof(*slice));
+
+    if (!slice || __builtin_mul_overflow(range->step, by, &by))
+        return jinja_fail_space(run, "a range is too large");
+    *slice = (struct jinja_range){
+        .start = range->start + from * range->step,
+        .stop = range->start + to * range->step,
+        .step = by,
+        .num_items = count,
+    };
+    *out = (struct jinja_value){.type = JINJA_RANGE, .range = slice};
+    return true;
+}
+
 bool jinja_get_slice(struct jinja_run *run, struct jinja_value object, struct jinja_value start,
                      struct jinja_value stop, struct jinja_value step, struct jinja_value *out)
 {
@@ -295,7 +313,7 @@ bool jinja_get_slice(struct jinja_run *run, struct jinja_value object, struct ji
         return jinja_fail_undefined(run, object);
     if (object.type != JINJA_STRING && object.type != JINJA_LIST && object.type != JINJA_TUPLE &&
         object.type != JINJA_RANGE)
-        return jinja_make_undefined(run, object.type, jinja_none(), out);
+        return jinja_fail(run, "'%s' object is not subscriptable", jinja_type_name(object));
     if (step.type != JINJA_NONE && step.type != JINJA_MISSING) {
         if (!jinja_is_integer(step))
             return jinja_fail(run,
@@ -318,6 +336,8 @@ bool jinja_get_slice(struct jinja_run *run, struct jinja_value object, struct ji
         count = (from - to - 1) / -by + 1;
     if (object.type == JINJA_STRING)
         return slice_string(run, object.string, count > 0 ? from : 0, count, by, out);
+    if (object.type == JINJA_RANGE)
+        return slice_range(run, object.range, from, to, by, count, out);
     const struct jinja_list *items = NULL;
     enum jinja_type type = object.type == JINJA_TUPLE ? JINJA_TUPLE : JINJA_LIST;
     if (!jinja_iterate(run, object, &items))

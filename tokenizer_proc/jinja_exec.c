@@ -202,6 +202,14 @@ static bool exec_macro(struct jinja_run *run, struct jinja_scope *scope,
     return make_macro(run, scope, node, &macro) && jinja_scope_set(run, scope, node->symbol, macro);
 }
 
+/* What a call or filter block gives must be a text. */
+static bool print_text(struct jinja_run *run, struct jinja_value value)
+{
+    if (value.type != JINJA_STRING)
+        return jinja_fail(run, "expected str instance, %s found", jinja_type_name(value));
+    return jinja_print(run->out, value);
+}
+
 static bool exec_call_block(struct jinja_run *run, struct jinja_scope *scope,
                             const struct jinja_node *node)
 {
@@ -221,7 +229,7 @@ static bool exec_call_block(struct jinja_run *run, struct jinja_scope *scope,
         return false;
     call.named = named;
     call.num_named++;
-    return jinja_call_value(run, callee, &call, &value) && jinja_print(run->out, value);
+    return jinja_call_value(run, callee, &call, &value) && print_text(run, value);
 }
 
 static bool exec_filter_block(struct jinja_run *run, struct jinja_scope *scope,
@@ -231,7 +239,7 @@ static bool exec_filter_block(struct jinja_run *run, struct jinja_scope *scope,
     struct jinja_value text = {0}, value = {0};
 
     return inner && jinja_exec_to_string(run, inner, node->c, &text) &&
-           jinja_eval_filters(run, scope, node->b, text, &value) && jinja_print(run->out, value);
+           jinja_eval_filters(run, scope, node->b, text, &value) && print_text(run, value);
 }
 
 bool jinja_exec_to_string(struct jinja_run *run, struct jinja_scope *scope,

@@ -202,23 +202,23 @@ static bool reverse(struct jinja_run *run, const struct jinja_call *call, struct
     return true;
 }
 
-/* The key of "a,b" is a list with both. */
+/* A list of what to compare by: one key, or for "a,b" both. In a list, equal keys of any type need
+ * no order. */
 static bool get_sort_key(struct jinja_run *run, struct jinja_value item,
                          struct jinja_value attribute_, bool case_sensitive,
                          struct jinja_value *out)
 {
     struct jinja_items keys = {0};
     struct jinja_value part = {0}, key = {0};
+    bool is_path = attribute_.type == JINJA_STRING;
+    size_t size = is_path ? attribute_.string->size : 0;
 
-    if (attribute_.type != JINJA_STRING ||
-        !memchr(attribute_.string->data, ',', attribute_.string->size))
-        return get_key(run, item, attribute_, case_sensitive, out);
-    const struct jinja_string *path = attribute_.string;
-    for (size_t start = 0; start <= path->size;) {
+    for (size_t start = 0; start <= size;) {
         size_t end = start;
-        while (end < path->size && path->data[end] != ',')
+        while (end < size && attribute_.string->data[end] != ',')
             end++;
-        if (!jinja_make_slice(run, path, start, end, &part) ||
+        part = attribute_;
+        if ((is_path && !jinja_make_slice(run, attribute_.string, start, end, &part)) ||
             !get_key(run, item, part, case_sensitive, &key) || !jinja_items_add(run, &keys, key))
             return false;
         start = end + 1;
@@ -255,7 +255,8 @@ static bool sort(struct jinja_run *run, const struct jinja_call *call, struct ji
 static bool dictsort(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
 {
     struct jinja_value by = call->bound[1], pairs = {0};
-    struct jinja_call sort_call = {.self = call->self};
+    struct jinja_call items_call = {.self = call->self};
+    struct jinja_list *sorted = NULL;
     int64_t index = 0;
 
     if (call->self.type != JINJA_DICT)
@@ -265,13 +266,22 @@ static bool dictsort(struct jinja_run *run, const struct jinja_call *call, struc
     else if (by.type != JINJA_MISSING &&
              !(by.type == JINJA_STRING && jinja_string_is(by.string, "key")))
         return jinja_fail(run, "You can only sort by either \"key\" or \"value\"");
-    if (!items(run, &sort_call, &pairs))
+    if (!items(run, &items_call, &pairs))
         return false;
-    sort_call.self = pairs;
-    sort_call.bound[0] = call->bound[2];
-    sort_call.bound[1] = call->bound[0];
-    sort_call.bound[2] = jinja_int(index);
-    return sort(run, &sort_call, out);
+    if (!own_list(run, pairs, &sorted))
+        return false;
+    struct jinja_value *keys = jinja_alloc(run, sorted->num_items, sizeof(*keys));
+    if (!keys)
+        return false;
+    for (size_t i = 0; i < sorted->num_items; i++) {
+        if (!get_key(run, sorted->items[i], jinja_int(index), jinja_is_true(call->bound[0]),
+                     &keys[i]))
+            return false;
+    }
+    if (!jinja_sort(run, sorted->items, keys, sorted->num_items, jinja_is_true(call->bound[2])))
+        return false;
+    *out = (struct jinja_value){.type = JINJA_LIST, .list = sorted};
+    return true;
 }
 
 static bool extreme(struct jinja_run *run, const struct jinja_call *call, bool wants_max,
@@ -528,6 +538,8 @@ static bool map(struct jinja_run *run, const struct jinja_call *call, struct jin
     const struct jinja_list *all = NULL;
     const struct jinja_string *name = NULL;
 
+    if (!jinja_is_true(call->self)) /* none, too */
+        return jinja_iterator_value(run, NULL, 0, out);
     if (!jinja_iterate(run, call->self, &all))
         return false;
     struct jinja_value *values = jinja_alloc(run, all->num_items, sizeof(*values));
@@ -568,6 +580,8 @@ static bool choose(struct jinja_run *run, const struct jinja_call *call, size_t 
     const struct jinja_string *name = NULL;
     struct jinja_items kept = {0};
 
+    if (!jinja_is_true(call->self)) /* none, too */
+        return jinja_iterator_value(run, NULL, 0, out);
     if (call->num_args < skip)
         return jinja_fail(run, "Missing parameter for attribute name");
     if (!jinja_iterate(run, call->self, &all))

@@ -127,9 +127,6 @@ static bool indent(struct jinja_run *run, const struct jinja_call *call, struct 
     if ((lines.num_items == 0 || ends_line) &&
         (!jinja_make_text(run, "", &empty) || !jinja_items_add(run, &lines, empty)))
         return false;
-    if (lines.num_items > 1 && lines.items[lines.num_items - 1].string->size == 0 && ends_line) {
-        /* "a\n" plus the filter's own newline is "a" and an empty line: as it stands */
-    }
     for (size_t i = 0; i < lines.num_items; i++) {
         const struct jinja_string *line = lines.items[i].string;
         bool wants = i == 0 ? first : blanks || line->size > 0;
@@ -143,14 +140,11 @@ static bool indent(struct jinja_run *run, const struct jinja_call *call, struct 
 
 static bool truncate(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
 {
-    struct jinja_buffer buffer = jinja_buffer_make(run);
-    const struct jinja_string *string = NULL, *end = NULL;
     static const struct jinja_string dots = {.data = "...", .size = 3};
+    struct jinja_buffer buffer = jinja_buffer_make(run);
+    const struct jinja_string *string = NULL, *end = &dots;
     int64_t length = 255, leeway = 5, size = 0;
 
-    if (!jinja_want_string(run, call->self, &string) || !jinja_length(run, call->self, &size))
-        return false;
-    end = &dots;
     if ((call->bound[0].type != JINJA_MISSING && !jinja_want_int(run, call->bound[0], &length)) ||
         (call->bound[2].type != JINJA_MISSING && !jinja_want_string(run, call->bound[2], &end)) ||
         (call->bound[3].type != JINJA_MISSING && call->bound[3].type != JINJA_NONE &&
@@ -160,12 +154,16 @@ static bool truncate(struct jinja_run *run, const struct jinja_call *call, struc
     if (length < end_length || leeway < 0)
         return jinja_fail(run, "expected length >= %lld, got %lld", (long long)end_length,
                           (long long)length);
-    if (length >= size || leeway >= size - length) {
+    if (!jinja_length(run, call->self, &size))
+        return false;
+    if (length >= size || leeway >= size - length) { /* short enough, whatever it is */
         *out = call->self;
         return true;
     }
+    if (!jinja_want_string(run, call->self, &string))
+        return false;
     size_t cut = jinja_char_offset(string->data, string->size, (size_t)(length - end_length));
-    if (!jinja_is_true(call->bound[1])) {
+    if (!jinja_is_true(call->bound[1])) { /* not inside of a word */
         size_t blank = cut;
         while (blank > 0 && string->data[blank - 1] != ' ')
             blank--;

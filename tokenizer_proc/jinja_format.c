@@ -380,7 +380,8 @@ bool jinja_percent_format(struct jinja_run *run, const struct jinja_string *form
     }
     bool all_used = percent.uses_names || percent.next == percent.values->num_items ||
                     (argument.type == JINJA_DICT && percent.next == 0) ||
-                    (argument.type == JINJA_LIST && percent.next == 0);
+                    (argument.type == JINJA_LIST && percent.next == 0) ||
+                    (argument.type == JINJA_RANGE && percent.next == 0);
     if (!all_used)
         return jinja_fail(run, "not all arguments converted during string formatting");
     return jinja_buffer_finish(&buffer, out);

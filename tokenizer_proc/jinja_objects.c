@@ -77,14 +77,18 @@ static bool copy(struct jinja_run *run, const struct jinja_call *call, struct ji
     return true;
 }
 
+/* Of lists, tuples and ranges. */
 static bool list_count(struct jinja_run *run, const struct jinja_call *call,
                        struct jinja_value *out)
 {
+    const struct jinja_list *items = NULL;
     int64_t count = 0;
     bool equal = false;
 
-    for (size_t i = 0; i < call->self.list->num_items; i++) {
-        if (!jinja_equal(run, call->self.list->items[i], call->bound[0], &equal))
+    if (!jinja_iterate(run, call->self, &items))
+        return false;
+    for (size_t i = 0; i < items->num_items; i++) {
+        if (!jinja_equal(run, items->items[i], call->bound[0], &equal))
             return false;
         count += equal;
     }
@@ -95,10 +99,13 @@ static bool list_count(struct jinja_run *run, const struct jinja_call *call,
 static bool list_index(struct jinja_run *run, const struct jinja_call *call,
                        struct jinja_value *out)
 {
+    const struct jinja_list *items = NULL;
     bool equal = false;
 
-    for (size_t i = 0; i < call->self.list->num_items; i++) {
-        if (!jinja_equal(run, call->self.list->items[i], call->bound[0], &equal))
+    if (!jinja_iterate(run, call->self, &items))
+        return false;
+    for (size_t i = 0; i < items->num_items; i++) {
+        if (!jinja_equal(run, items->items[i], call->bound[0], &equal))
             return false;
         if (equal) {
             *out = jinja_int((int64_t)i);
@@ -215,8 +222,10 @@ const struct jinja_function *jinja_find_method(enum jinja_type type,
     case JINJA_DICT:
         return jinja_find_in(of_dicts, name);
     case JINJA_LIST:
-    case JINJA_TUPLE:
         return jinja_find_in(of_lists, name);
+    case JINJA_TUPLE:
+    case JINJA_RANGE:
+        return jinja_string_is(name, "copy") ? NULL : jinja_find_in(of_lists, name);
     case JINJA_LOOP:
         return jinja_find_in(of_loops, name);
     case JINJA_CYCLER:

@@ -165,13 +165,15 @@ static bool is_upper(struct jinja_run *run, const struct jinja_call *call, struc
 
 static bool is_filter(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
 {
-    (void)run;
+    if (call->self.type == JINJA_LIST || call->self.type == JINJA_DICT)
+        return jinja_fail(run, "unhashable type: '%s'", jinja_type_name(call->self));
     return answer(out, call->self.type == JINJA_STRING && jinja_find_filter(call->self.string));
 }
 
 static bool is_test(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
 {
-    (void)run;
+    if (call->self.type == JINJA_LIST || call->self.type == JINJA_DICT)
+        return jinja_fail(run, "unhashable type: '%s'", jinja_type_name(call->self));
     return answer(out, call->self.type == JINJA_STRING && jinja_find_test(call->self.string));
 }
 

@@ -168,14 +168,17 @@ static bool iterate_string(struct jinja_run *run, const struct jinja_string *str
                            const struct jinja_list **out)
 {
     struct jinja_list *list = jinja_make_list(run, jinja_count_chars(string->data, string->size));
+    struct jinja_string *plain = jinja_alloc(run, 1, sizeof(*plain)); /* characters are no markup */
     size_t offset = 0, num_items = 0;
 
-    if (!list)
+    if (!list || !plain)
         return false;
+    *plain = *string;
+    plain->is_markup = false;
     while (offset < string->size && num_items < list->num_items) {
         size_t start = offset;
         jinja_next_char(string->data, string->size, &offset);
-        if (!jinja_make_slice(run, string, start, offset, &list->items[num_items++]))
+        if (!jinja_make_slice(run, plain, start, offset, &list->items[num_items++]))
             return false;
     }
     list->num_items = num_items;

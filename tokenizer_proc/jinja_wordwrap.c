@@ -89,7 +89,7 @@ static size_t chunk_end(const struct wrap *wrap, size_t at)
 /* How much of a chunk that is longer than a line goes into the room left. */
 static size_t long_chunk_end(const struct wrap *wrap, size_t at, size_t room)
 {
-    size_t end = at + (room ? room : 1);
+    size_t end = at + room;
 
     if (!wrap->breaks_hyphens)
         return end;
@@ -131,7 +131,7 @@ static bool lay_out(struct wrap *wrap)
         }
         if (end < wrap->num_chars && chunk_end(wrap, end) - end > wrap->width) {
             size_t room = wrap->width - (end - at);
-            if (wrap->breaks_words) {
+            if (wrap->breaks_words) { /* without room, too: then blanks before it stay */
                 last = end;
                 end = long_chunk_end(wrap, end, room);
             } else if (end == at) {
@@ -139,7 +139,7 @@ static bool lay_out(struct wrap *wrap)
                 end = chunk_end(wrap, end);
             }
         }
-        size_t shown = end > at && is_space(wrap->chars[last]) ? last : end;
+        size_t shown = last < end && is_space(wrap->chars[last]) ? last : end;
         if (!jinja_step(wrap->run, end - at) ||
             (shown > at && !add_line(wrap, at, shown, &is_first)))
             return false;
