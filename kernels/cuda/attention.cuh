@@ -6,7 +6,7 @@
 
 #include "kernels/cuda/cuda_util.cuh"
 
-/* attention_any.cu: any dtype, any head_dim up to 512, any mix of rows; one warp reads one key at a
+/* attention_any.cu: any dtype, any head_dim up to 256, any mix of rows; one warp reads one key at a
  * time. */
 struct status attention_any_launch(struct stream *stream, const struct attention_args *args);
 
@@ -14,6 +14,12 @@ struct status attention_any_launch(struct stream *stream, const struct attention
 bool attention_decode_can(const struct attention_args *args);
 struct status attention_decode_launch(struct stream *stream, const struct attention_args *args);
 size_t attention_decode_workspace(const struct device *device, const struct ops_limits *limits);
+
+/* attention_prefill.cu: bfloat16 rows of several tokens; with skip_decode rows of one are left to
+ * the decode kernel. */
+bool attention_prefill_can(const struct attention_args *args);
+struct status attention_prefill_launch(struct stream *stream, const struct attention_args *args,
+                                       bool skip_decode);
 
 /* The row r with cu_seqlens_q[r] <= t < cu_seqlens_q[r + 1]. */
 static __device__ __forceinline__ int row_of_token(const int32_t *cu_seqlens_q, int num_rows, int t)

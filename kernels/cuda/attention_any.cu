@@ -9,7 +9,7 @@
  */
 #include "kernels/cuda/attention.cuh"
 
-enum { WARPS = 4, MAX_HEAD_DIM = 512 };
+enum { WARPS = 4, MAX_HEAD_DIM = 256 };
 
 /* STEPS: elements of a head that each lane holds. */
 template <typename T, int STEPS>
@@ -101,7 +101,7 @@ static cudaError_t attention_any(struct stream *stream, const struct attention_a
         return launch(stream, attention_any_kernel<T, 2>, grid, WARPS * WARP, 0, *a, shift);
     if (a->head_dim <= 128)
         return launch(stream, attention_any_kernel<T, 4>, grid, WARPS * WARP, 0, *a, shift);
-    return launch(stream, attention_any_kernel<T, 16>, grid, WARPS * WARP, 0, *a, shift);
+    return launch(stream, attention_any_kernel<T, 8>, grid, WARPS * WARP, 0, *a, shift);
 }
 
 struct status attention_any_launch(struct stream *stream, const struct attention_args *a)
