@@ -4,8 +4,8 @@
  *
  * Grid: one block per (kv head, split, row); kv heads are the fastest, so that neighbours read
  * neighbouring memory. A row's positions are cut by its own length, read on the device, into at
- * most as many splits as the grid has; the split that ends last merges them all. The WARPS warps of
- * a block take 16 positions at a time each, and merge in shared memory.
+ * most as many splits as the grid has; the split that ends last merges them all. The warps of a
+ * block take 16 positions at a time each, and merge in shared memory.
  *
  * K and V go from memory straight into the tensor cores' registers, 16 bytes a lane, without
  * passing shared memory. All q heads of the group (up to 8 in one tile) share the loads:
@@ -15,25 +15,29 @@
  *                                             64 elements and pairs positions by byte permutes
  * with g = lane / 4, t = lane % 4. A lane's columns of S^T and O^T are the same heads, so that the
  * running maximum rescales in place.
- * Source: Dao et al., Flash-Decoding (2023); the online softmax of attention_any.cu.
+ *
+ * Before it waits for the kernel that makes q and the newest K and V, a block reads its row's
+ * length and pages and fetches its first K and V into the second-level cache. The step's tables are
+ * older than that kernel's wait, so they are in memory by then. Source: Dao et al., Flash-Decoding
+ * (2023); the online softmax of attention_any.cu.
  */
 #include "kernels/cuda/attention.cuh"
 #include "kernels/cuda/mma.cuh"
 
 enum {
-    WARPS = 4,
     STEP = 16,        /* positions that a warp takes at a time */
     HEADS = 8,        /* q heads of a tile */
     MAX_ITEMS = 8192, /* blocks of a grid that splits */
-    WANTED_BLOCKS_PER_SM = 8,
-    MIN_SPLIT = WARPS * STEP, /* positions */
+    MAX_SPLITS = 64,
+    MIN_SPLIT = 64,    /* positions, where the splits fill the card */
+    LONG_SPLIT = 1024, /* where the rows fill it, and splits only break long ones up */
 };
 
 struct decode_args {
     struct attention_args a;
     int page_shift;
-    int max_splits;
-    int32_t *counters; /* [num_rows * num_kv_heads], zero */
+    int max_splits, min_len; /* of a split, but the last */
+    int32_t *counters;       /* [num_rows * num_kv_heads], zero */
 };
 
 /* The positions of one split: those that the row's length gives it. */
@@ -41,10 +45,10 @@ struct split {
     int num, begin, end;
 };
 
-static __device__ struct split split_of(int kv_len, int max_splits, int index)
+static __device__ struct split split_of(int kv_len, const struct decode_args *args, int index)
 {
     struct split split;
-    int len = (kv_len + max_splits - 1) / max_splits;
+    int len = max((kv_len + args->max_splits - 1) / args->max_splits, args->min_len);
 
     len = (len + MIN_SPLIT - 1) / MIN_SPLIT * MIN_SPLIT;
     split.num = (kv_len + len - 1) / len;
@@ -53,131 +57,199 @@ static __device__ struct split split_of(int kv_len, int max_splits, int index)
     return split;
 }
 
-/* What a block leaves for the merge: [group] sums of exponentials' maxima and sums, then
- * [group, head_dim] of unnormalised output. */
+/* What a block leaves for the merge: unnormalised output [group, head_dim], then the maxima [group]
+ * and the sums [group] of its exponentials. */
 static __device__ float *partial_of(const struct decode_args *args, size_t item, int split)
 {
     size_t group = (size_t)(args->a.num_qo_heads / args->a.num_kv_heads);
 
     return (float *)args->a.workspace + (item * (size_t)args->max_splits + (size_t)split) * group *
-                                            ((size_t)args->a.head_dim + 2);
+                                            ((size_t)args->a.head_dim + 4);
+}
+
+/* K and V of a warp's step on their way to the second-level cache; lanes hold the slots. */
+static __device__ __forceinline__ void prefetch_step(const __nv_bfloat16 *k_cache,
+                                                     const __nv_bfloat16 *v_cache, int slot,
+                                                     size_t slot_stride, int head_dim)
+{
+    size_t at = (size_t)slot * slot_stride;
+
+    for (int e = (int)threadIdx.x % WARP / STEP * 64; e < head_dim; e += 128) {
+        prefetch_l2(k_cache + at + e);
+        prefetch_l2(v_cache + at + e);
+    }
 }
 
 /* DIM: head_dim rounded up to 64, 128 or 256. TILES: of 8 q heads. */
 template <int DIM, int TILES> struct warp_state {
-    uint4 q[TILES][DIM / 32];
     float out[TILES][DIM / 16][4];
-    float max[TILES][2], sum[TILES][2]; /* of heads 2 t and 2 t + 1; sums are this lane's own */
+    float max[TILES][2], sum[TILES][2];   /* of heads 2 t and 2 t + 1; sums are this lane's own */
+    uint4 k[2][DIM / 32], v[4][DIM / 64]; /* of the step under way, or of the next */
 };
 
 template <int DIM, int TILES>
-static __device__ __forceinline__ void
-attend(struct warp_state<DIM, TILES> *w, const __nv_bfloat16 *k_cache, const __nv_bfloat16 *v_cache,
-       int slot, int num, size_t slot_stride, int head_dim, float scale_log2)
+static __device__ __forceinline__ void load_k(struct warp_state<DIM, TILES> *w,
+                                              const __nv_bfloat16 *k_cache, int slot,
+                                              size_t slot_stride, int head_dim)
 {
     int lane = (int)threadIdx.x % WARP, g = lane / 4, t = lane % 4;
-    uint4 k[2][DIM / 32], v[4][DIM / 64];
-    size_t at[4];
 
 #pragma unroll
-    for (int i = 0; i < 2; i++)
-        at[i] = (size_t)__shfl_sync(~0u, slot, g + 8 * i) * slot_stride;
-#pragma unroll
-    for (int c = 0; c < DIM / 32; c++) {
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-            k[i][c] = make_uint4(0, 0, 0, 0);
-            if (c * 32 + t * 8 < head_dim)
-                k[i][c] = load_stream(k_cache + at[i] + c * 32 + t * 8);
-        }
-    }
-#pragma unroll
-    for (int i = 0; i < 4; i++)
-        at[i] = (size_t)__shfl_sync(~0u, slot, 2 * t + i % 2 + i / 2 * 8) * slot_stride;
-#pragma unroll
-    for (int c = 0; c < DIM / 64; c++) {
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            v[i][c] = make_uint4(0, 0, 0, 0);
-            if (c * 64 + g * 8 < head_dim)
-                v[i][c] = load_stream(v_cache + at[i] + c * 64 + g * 8);
-        }
-    }
-#pragma unroll
-    for (int h = 0; h < TILES; h++) {
-        float s[4] = {0, 0, 0, 0};
-        uint32_t p[2];
+    for (int i = 0; i < 2; i++) {
+        size_t at = (size_t)__shfl_sync(~0u, slot, g + 8 * i) * slot_stride + (size_t)(t * 8);
 
 #pragma unroll
         for (int c = 0; c < DIM / 32; c++) {
-            mma_bf16(s, k[0][c].x, k[1][c].x, k[0][c].y, k[1][c].y, w->q[h][c].x, w->q[h][c].y);
-            mma_bf16(s, k[0][c].z, k[1][c].z, k[0][c].w, k[1][c].w, w->q[h][c].z, w->q[h][c].w);
+            w->k[i][c] = make_uint4(0, 0, 0, 0);
+            if (c * 32 + t * 8 < head_dim)
+                w->k[i][c] = load_once(k_cache + at + c * 32);
         }
-#pragma unroll
-        for (int i = 0; i < 4; i++) /* s[0], s[1] of position g, s[2], s[3] of g + 8 */
-            s[i] = g + i / 2 * 8 < num ? s[i] * scale_log2 : -INFINITY;
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-            float larger = fmaxf(s[i], s[2 + i]), shrink;
+    }
+}
 
-            larger = fmaxf(larger, __shfl_xor_sync(~0u, larger, 4));
-            larger = fmaxf(larger, __shfl_xor_sync(~0u, larger, 8));
-            larger = fmaxf(larger, __shfl_xor_sync(~0u, larger, 16));
-            larger = fmaxf(larger, w->max[h][i]);
-            shrink = fast_exp2(w->max[h][i] - larger);
-            w->max[h][i] = larger;
-            s[i] = fast_exp2(s[i] - larger);
-            s[2 + i] = fast_exp2(s[2 + i] - larger);
-            w->sum[h][i] = w->sum[h][i] * shrink + s[i] + s[2 + i];
+template <int DIM, int TILES>
+static __device__ __forceinline__ void load_v(struct warp_state<DIM, TILES> *w,
+                                              const __nv_bfloat16 *v_cache, int slot,
+                                              size_t slot_stride, int head_dim)
+{
+    int lane = (int)threadIdx.x % WARP, g = lane / 4, t = lane % 4;
+
 #pragma unroll
-            for (int m = 0; m < DIM / 16; m++) {
-                w->out[h][m][i] *= shrink;
-                w->out[h][m][2 + i] *= shrink;
-            }
-        }
-        p[0] = transpose_8x8(pack_bf16(s[0], s[1]));
-        p[1] = transpose_8x8(pack_bf16(s[2], s[3]));
+    for (int i = 0; i < 4; i++) {
+        size_t at = (size_t)__shfl_sync(~0u, slot, 2 * t + i % 2 + i / 2 * 8) * slot_stride +
+                    (size_t)(g * 8);
+
 #pragma unroll
         for (int c = 0; c < DIM / 64; c++) {
-            const uint32_t *v0 = &v[0][c].x, *v1 = &v[1][c].x, *v2 = &v[2][c].x, *v3 = &v[3][c].x;
+            w->v[i][c] = make_uint4(0, 0, 0, 0);
+            if (c * 64 + g * 8 < head_dim)
+                w->v[i][c] = load_once(v_cache + at + c * 64);
+        }
+    }
+}
+
+/* S^T of a tile of heads, from q: [DIM / 32][WARP] pieces of 16 bytes in shared memory. */
+template <int DIM, int TILES>
+static __device__ __forceinline__ void score(const struct warp_state<DIM, TILES> *w, const uint4 *q,
+                                             float *s)
+{
+    s[0] = s[1] = s[2] = s[3] = 0;
+#pragma unroll
+    for (int c = 0; c < DIM / 32; c++) {
+        uint4 part = q[c * WARP + (int)threadIdx.x % WARP];
+
+        mma_bf16(s, w->k[0][c].x, w->k[1][c].x, w->k[0][c].y, w->k[1][c].y, part.x, part.y);
+        mma_bf16(s, w->k[0][c].z, w->k[1][c].z, w->k[0][c].w, w->k[1][c].w, part.z, part.w);
+    }
+}
+
+/* Scores become weights; what is kept of the heads of tile h is brought up to date. */
+template <int DIM, int TILES>
+static __device__ __forceinline__ void rescale(struct warp_state<DIM, TILES> *w, int h, float *s,
+                                               int num, float scale_log2)
+{
+    int g = (int)threadIdx.x % WARP / 4;
 
 #pragma unroll
-            for (int j = 0; j < 4; j++)
-                mma_bf16(w->out[h][c * 4 + j], lows(v0[j], v1[j]), highs(v0[j], v1[j]),
-                         lows(v2[j], v3[j]), highs(v2[j], v3[j]), p[0], p[1]);
+    for (int i = 0; i < 4; i++) /* s[0], s[1] of position g, s[2], s[3] of g + 8 */
+        s[i] = g + i / 2 * 8 < num ? s[i] * scale_log2 : -INFINITY;
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        float larger = fmaxf(s[i], s[2 + i]), shrink;
+
+        larger = fmaxf(larger, __shfl_xor_sync(~0u, larger, 4));
+        larger = fmaxf(larger, __shfl_xor_sync(~0u, larger, 8));
+        larger = fmaxf(larger, __shfl_xor_sync(~0u, larger, 16));
+        larger = fmaxf(larger, w->max[h][i]);
+        shrink = fast_exp2(w->max[h][i] - larger);
+        w->max[h][i] = larger;
+        s[i] = fast_exp2(s[i] - larger);
+        s[2 + i] = fast_exp2(s[2 + i] - larger);
+        w->sum[h][i] = w->sum[h][i] * shrink + s[i] + s[2 + i];
+#pragma unroll
+        for (int m = 0; m < DIM / 16; m++) {
+            w->out[h][m][i] *= shrink;
+            w->out[h][m][2 + i] *= shrink;
         }
     }
 }
 
-/* The last block of a row and kv head joins all splits. */
+/* O^T += V^T P^T */
+template <int DIM, int TILES>
+static __device__ __forceinline__ void add_values(struct warp_state<DIM, TILES> *w, int h,
+                                                  const float *s)
+{
+    uint32_t p0 = transpose_8x8(pack_bf16(s[0], s[1])), p1 = transpose_8x8(pack_bf16(s[2], s[3]));
+
+#pragma unroll
+    for (int c = 0; c < DIM / 64; c++) {
+        const uint32_t *v0 = &w->v[0][c].x, *v1 = &w->v[1][c].x;
+        const uint32_t *v2 = &w->v[2][c].x, *v3 = &w->v[3][c].x;
+
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            mma_bf16(w->out[h][c * 4 + j], lows(v0[j], v1[j]), highs(v0[j], v1[j]),
+                     lows(v2[j], v3[j]), highs(v2[j], v3[j]), p0, p1);
+    }
+}
+
+/*
+ * The last block of a row and kv head joins all splits: first a factor for each split and head,
+ * then the weighted sums, several loads at a time. shared: [2 * num * group] floats.
+ */
+template <int WARPS>
 static __device__ void merge_splits(const struct decode_args *args, size_t item, int num,
-                                    __nv_bfloat16 *out)
+                                    float *shared, __nv_bfloat16 *out)
 {
     int group = args->a.num_qo_heads / args->a.num_kv_heads, d = args->a.head_dim;
+    int lane = (int)threadIdx.x % WARP;
+    float *factors = shared, *sums = shared + num * group;
 
-    for (int i = (int)threadIdx.x; i < group * d; i += WARPS * WARP) {
-        int head = i / d;
-        float max = -INFINITY, sum = 0, y = 0;
+    for (int i = (int)threadIdx.x; i < num * group; i += WARPS * WARP) {
+        const float *partial = partial_of(args, item, i / group) + group * d;
 
-        for (int s = 0; s < num; s++)
-            max = fmaxf(max, __ldcg(partial_of(args, item, s) + head));
+        factors[i] = __ldcg(partial + i % group);
+        sums[i] = __ldcg(partial + group + i % group);
+    }
+    __syncthreads();
+    for (int head = (int)threadIdx.x / WARP; head < group; head += WARPS) {
+        float max = -INFINITY, sum = 0;
+
+        for (int s = lane; s < num; s += WARP)
+            max = fmaxf(max, factors[s * group + head]);
+        max = warp_max(max);
+        for (int s = lane; s < num; s += WARP)
+            sum += fast_exp2(factors[s * group + head] - max) * sums[s * group + head];
+        sum = warp_sum(sum);
+        for (int s = lane; s < num; s += WARP)
+            factors[s * group + head] = fast_exp2(factors[s * group + head] - max) / sum;
+    }
+    __syncthreads();
+    for (int i = (int)threadIdx.x * 4; i < group * d; i += WARPS * WARP * 4) {
+        float4 y = make_float4(0, 0, 0, 0);
+
+#pragma unroll 8
         for (int s = 0; s < num; s++) {
-            const float *partial = partial_of(args, item, s);
-            float factor = fast_exp2(__ldcg(partial + head) - max);
+            float4 part = __ldcg((const float4 *)(partial_of(args, item, s) + i));
+            float factor = factors[s * group + i / d];
 
-            sum += factor * __ldcg(partial + group + head);
-            y += factor * __ldcg(partial + 2 * group + i);
+            y.x += factor * part.x;
+            y.y += factor * part.y;
+            y.z += factor * part.z;
+            y.w += factor * part.w;
         }
-        out[i] = __float2bfloat16_rn(y / sum);
+        *(uint2 *)(out + i) = make_uint2(pack_bf16(y.x, y.y), pack_bf16(y.z, y.w));
     }
 }
 
-template <int DIM, int TILES, int BLOCKS_PER_SM>
+template <int DIM, int TILES, int WARPS, int BLOCKS_PER_SM, bool AHEAD>
 static __global__ void __launch_bounds__(WARPS *WARP, BLOCKS_PER_SM)
     attention_decode_kernel(struct decode_args args)
 {
     typedef __nv_bfloat16 bf16;
-    __shared__ float outs[WARPS][HEADS][DIM], maxima[WARPS][HEADS], sums[WARPS][HEADS];
+    __shared__ uint4 q_parts[TILES][DIM / 32 * WARP];
+    __shared__ __align__(16) float outs[WARPS][HEADS][DIM], maxima[WARPS][HEADS],
+        sums[WARPS][HEADS];
     __shared__ bool is_last;
     const struct attention_args *a = &args.a;
     int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP, g = lane / 4, t = lane % 4;
@@ -194,12 +266,10 @@ static __global__ void __launch_bounds__(WARPS *WARP, BLOCKS_PER_SM)
     const bf16 *q;
     bf16 *out;
     float *partial;
-    int slot, next;
+    int slot, next, first;
 
-    pdl_wait();
-    pdl_launch();
     token = a->cu_seqlens_q[row];
-    split = split_of(a->kv_lens[row], args.max_splits, (int)blockIdx.y);
+    split = split_of(a->kv_lens[row], &args, (int)blockIdx.y);
     if ((int)blockIdx.y >= split.num || a->cu_seqlens_q[row + 1] - token != 1)
         return;
     pages = a->page_table + (size_t)a->row_table_idx[row] * (size_t)a->page_table_stride;
@@ -208,27 +278,60 @@ static __global__ void __launch_bounds__(WARPS *WARP, BLOCKS_PER_SM)
                                    (size_t)d;
     out = (bf16 *)a->out +
           ((size_t)token * (size_t)a->num_qo_heads + (size_t)(kv_head * group)) * (size_t)d;
+    first = split.begin + warp * STEP;
+    slot = slot_of(pages, min(first + lane % STEP, split.end - 1), a->page_size, args.page_shift);
+    if (first < split.end)
+        prefetch_step(k_cache, v_cache, slot, slot_stride, d);
+    pdl_wait();
+    pdl_launch();
+    for (int i = (int)threadIdx.x; i < TILES * DIM / 32 * WARP; i += WARPS * WARP) {
+        int head = i / (DIM / 32 * WARP) * HEADS + i % WARP / 4;
+        int e = i / WARP % (DIM / 32) * 32 + i % 4 * 8;
+
+        q_parts[0][i] = make_uint4(0, 0, 0, 0);
+        if (head < group && e < d)
+            q_parts[0][i] = *(const uint4 *)(q + head * d + e);
+    }
 #pragma unroll
     for (int h = 0; h < TILES; h++) {
-#pragma unroll
-        for (int c = 0; c < DIM / 32; c++) {
-            w.q[h][c] = make_uint4(0, 0, 0, 0);
-            if (h * HEADS + g < group && c * 32 + t * 8 < d)
-                w.q[h][c] = *(const uint4 *)(q + (h * HEADS + g) * d + c * 32 + t * 8);
-        }
 #pragma unroll
         for (int m = 0; m < DIM / 16; m++)
             w.out[h][m][0] = w.out[h][m][1] = w.out[h][m][2] = w.out[h][m][3] = 0;
         w.max[h][0] = w.max[h][1] = -1e30f; /* finite, so that differences are no NaN */
         w.sum[h][0] = w.sum[h][1] = 0;
     }
-    slot = slot_of(pages, min(split.begin + warp * STEP + lane % STEP, split.end - 1), a->page_size,
+    if (AHEAD && first < split.end) {
+        load_k(&w, k_cache, slot, slot_stride, d);
+        load_v(&w, v_cache, slot, slot_stride, d);
+    }
+    next = slot_of(pages, min(first + WARPS * STEP + lane % STEP, split.end - 1), a->page_size,
                    args.page_shift);
-    for (int p = split.begin + warp * STEP; p < split.end; p += WARPS * STEP) {
-        next = slot_of(pages, min(p + WARPS * STEP + lane % STEP, split.end - 1), a->page_size,
+    __syncthreads();
+    for (int p = first; p < split.end; p += WARPS * STEP) {
+        float s[TILES][4];
+        bool more = p + WARPS * STEP < split.end;
+
+        if (AHEAD) {
+            slot = next;
+        } else {
+            load_k(&w, k_cache, slot, slot_stride, d);
+            load_v(&w, v_cache, slot, slot_stride, d);
+            slot = next;
+        }
+        next = slot_of(pages, min(p + 2 * WARPS * STEP + lane % STEP, split.end - 1), a->page_size,
                        args.page_shift);
-        attend(&w, k_cache, v_cache, slot, split.end - p, slot_stride, d, scale_log2);
-        slot = next;
+#pragma unroll
+        for (int h = 0; h < TILES; h++)
+            score(&w, q_parts[h], s[h]);
+        if (AHEAD && more) /* each load as soon as its registers are free */
+            load_k(&w, k_cache, slot, slot_stride, d);
+#pragma unroll
+        for (int h = 0; h < TILES; h++) {
+            rescale(&w, h, s[h], split.end - p, scale_log2);
+            add_values(&w, h, s[h]);
+        }
+        if (AHEAD && more)
+            load_v(&w, v_cache, slot, slot_stride, d);
     }
 
     partial = partial_of(&args, item, (int)blockIdx.y);
@@ -269,10 +372,10 @@ static __global__ void __launch_bounds__(WARPS *WARP, BLOCKS_PER_SM)
                 out[h * HEADS * d + i] = __float2bfloat16_rn(y / sum);
                 continue;
             }
-            partial[2 * group + h * HEADS * d + i] = y;
+            partial[h * HEADS * d + i] = y;
             if (e == 0) {
-                partial[h * HEADS + head] = max;
-                partial[group + h * HEADS + head] = sum;
+                partial[group * d + h * HEADS + head] = max;
+                partial[group * (d + 1) + h * HEADS + head] = sum;
             }
         }
         __syncthreads();
@@ -290,7 +393,7 @@ static __global__ void __launch_bounds__(WARPS *WARP, BLOCKS_PER_SM)
     if (!is_last)
         return;
     __threadfence();
-    merge_splits(&args, item, split.num, out);
+    merge_splits<WARPS>(&args, item, split.num, &outs[0][0][0], out);
 }
 
 bool attention_decode_can(const struct attention_args *a)
@@ -299,17 +402,21 @@ bool attention_decode_can(const struct attention_args *a)
            a->num_qo_heads / a->num_kv_heads <= 2 * HEADS && a->num_rows <= 65535;
 }
 
-static int max_splits_of(const struct device *device, int num_rows, int num_kv_heads,
-                         int max_kv_len)
+/* As many splits as fill the card once; where the rows do so, as many as the workspace takes. */
+static void choose_splits(const struct device *device, struct decode_args *args, int blocks_per_sm)
 {
-    int64_t items = (int64_t)num_rows * num_kv_heads;
-    int64_t splits = ceil_div((int64_t)device->num_sms * WANTED_BLOCKS_PER_SM, items);
+    const struct attention_args *a = &args->a;
+    int64_t items = (int64_t)a->num_rows * a->num_kv_heads;
+    int64_t splits = (int64_t)device->num_sms * blocks_per_sm / items;
 
-    if (splits > ceil_div(max_kv_len, MIN_SPLIT))
-        splits = ceil_div(max_kv_len, MIN_SPLIT);
-    if (splits * items > MAX_ITEMS)
+    args->min_len = splits > 1 ? MIN_SPLIT : LONG_SPLIT;
+    if (splits <= 1)
         splits = MAX_ITEMS / items;
-    return splits > 1 && items <= NUM_COUNTERS ? (int)splits : 1;
+    if (splits > ceil_div(a->max_kv_len, args->min_len))
+        splits = ceil_div(a->max_kv_len, args->min_len);
+    if (splits > MAX_SPLITS)
+        splits = MAX_SPLITS;
+    args->max_splits = splits > 1 && items <= NUM_COUNTERS ? (int)splits : 1;
 }
 
 size_t attention_decode_workspace(const struct device *device, const struct ops_limits *limits)
@@ -320,33 +427,41 @@ size_t attention_decode_workspace(const struct device *device, const struct ops_
     (void)device;
     if (items < MAX_ITEMS)
         items = MAX_ITEMS;
-    return items * group * ((size_t)limits->head_dim + 2) * sizeof(float);
+    return items * group * ((size_t)limits->head_dim + 4) * sizeof(float);
 }
 
-template <int DIM, int TILES, int BLOCKS_PER_SM>
-static cudaError_t decode(struct stream *stream, const struct decode_args *args)
+template <int DIM, int TILES, int WARPS, int BLOCKS_PER_SM, bool AHEAD>
+static cudaError_t decode(struct stream *stream, struct decode_args *args)
 {
-    dim3 grid((unsigned)args->a.num_kv_heads, (unsigned)args->max_splits,
-              (unsigned)args->a.num_rows);
+    dim3 grid;
 
-    return launch(stream, attention_decode_kernel<DIM, TILES, BLOCKS_PER_SM>, grid, WARPS * WARP, 0,
-                  *args);
+    choose_splits(stream->device, args, BLOCKS_PER_SM);
+    grid = dim3((unsigned)args->a.num_kv_heads, (unsigned)args->max_splits,
+                (unsigned)args->a.num_rows);
+    return launch(stream, attention_decode_kernel<DIM, TILES, WARPS, BLOCKS_PER_SM, AHEAD>, grid,
+                  WARPS * WARP, 0, *args);
 }
 
 struct status attention_decode_launch(struct stream *stream, const struct attention_args *a)
 {
-    struct decode_args args = {
-        *a, page_shift_of(a->page_size),
-        max_splits_of(stream->device, a->num_rows, a->num_kv_heads, a->max_kv_len),
-        stream->counters};
+    struct decode_args args = {*a, page_shift_of(a->page_size), 1, MIN_SPLIT, stream->counters};
     bool one_tile = a->num_qo_heads / a->num_kv_heads <= HEADS;
+    /* with few rows more warps share one, so that fewer splits are needed */
+    bool few = (int64_t)a->num_rows * a->num_kv_heads <= stream->device->num_sms;
     cudaError_t error;
 
-    if (a->head_dim <= 64)
-        error = one_tile ? decode<64, 1, 5>(stream, &args) : decode<64, 2, 3>(stream, &args);
+    if (a->head_dim <= 64 && one_tile)
+        error = few ? decode<64, 1, 8, 2, true>(stream, &args)
+                    : decode<64, 1, 4, 5, false>(stream, &args);
+    else if (a->head_dim <= 64)
+        error = decode<64, 2, 4, 3, false>(stream, &args);
+    else if (a->head_dim <= 128 && one_tile)
+        error = few ? decode<128, 1, 8, 1, true>(stream, &args)
+                    : decode<128, 1, 4, 3, false>(stream, &args);
     else if (a->head_dim <= 128)
-        error = one_tile ? decode<128, 1, 3>(stream, &args) : decode<128, 2, 2>(stream, &args);
+        error = decode<128, 2, 4, 2, false>(stream, &args);
     else
-        error = one_tile ? decode<256, 1, 2>(stream, &args) : decode<256, 2, 1>(stream, &args);
+        error = one_tile ? decode<256, 1, 4, 2, false>(stream, &args)
+                         : decode<256, 2, 4, 1, false>(stream, &args);
     return cuda_launched(stream, error, "attention (decode)");
 }

@@ -5,7 +5,9 @@
  * Kernels are launched with programmatic dependent launch where the card has it (9.0 and later): a
  * kernel may start while the one before it ends. So each kernel calls pdl_wait() before it touches
  * anything that an earlier kernel wrote or still reads; what it may do before that is to read
- * weights. pdl_launch() lets the next kernel start; it orders nothing.
+ * weights. pdl_launch() lets the next kernel start; it orders nothing. rope_kv and attention wait
+ * first and let the next start afterwards, which is what allows attention to read the step's tables
+ * before its own wait.
  */
 #ifndef KERNELS_CUDA_CUDA_UTIL_CUH
 #define KERNELS_CUDA_CUDA_UTIL_CUH
@@ -158,6 +160,23 @@ static __device__ __forceinline__ uint4 load_stream(const void *p)
                  : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
                  : "l"(p));
     return v;
+}
+
+/* The same for what the kernel before may have written. */
+static __device__ __forceinline__ uint4 load_once(const void *p)
+{
+    uint4 v;
+
+    asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(p)
+                 : "memory");
+    return v;
+}
+
+static __device__ __forceinline__ void prefetch_l2(const void *p)
+{
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
 }
 
 static __device__ __forceinline__ float warp_sum(float x)

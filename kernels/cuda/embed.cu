@@ -16,8 +16,8 @@ static __global__ void embed_kernel(V *y, const V *weight, const int32_t *token_
     size_t t = blockIdx.x;
     int token;
 
-    pdl_wait();
     pdl_launch();
+    pdl_wait();
     token =
         token_pool[(size_t)token_table_idx[t] * (size_t)token_pool_stride + (size_t)positions[t]];
     for (int i = (int)threadIdx.x; i < row_len; i += (int)blockDim.x) {

@@ -49,8 +49,8 @@ static __global__ void __launch_bounds__(WARPS *WARP)
     const float *logits;
     uint32_t taken = 0; /* bit i: this lane's i-th expert is chosen */
 
-    pdl_wait();
     pdl_launch();
+    pdl_wait();
     if (t >= num_tokens)
         return;
     logits = router_logits + (size_t)t * (size_t)num_experts;
@@ -115,8 +115,8 @@ static __global__ void __launch_bounds__(WARPS *WARP)
     const T *gate, *in;
     float g, u;
 
-    pdl_wait();
     pdl_launch();
+    pdl_wait();
     if (i >= inner_size)
         return;
     in = x + choice / (size_t)top_k * hidden;
@@ -136,8 +136,8 @@ static __global__ void __launch_bounds__(WARPS *WARP)
     size_t t = blockIdx.y, hidden = (size_t)hidden_size, inner = (size_t)inner_size;
     float sum = 0;
 
-    pdl_wait();
     pdl_launch();
+    pdl_wait();
     if (i >= hidden_size)
         return;
     for (int k = 0; k < top_k; k++) {

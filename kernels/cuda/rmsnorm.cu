@@ -31,8 +31,8 @@ static __global__ void rmsnorm_kernel(T *y, const T *x, const T *weight, const i
         if (i < row_vecs)
             weights[j] = ((const vec *)weight)[i];
     }
-    pdl_wait();
     pdl_launch();
+    pdl_wait();
     in = (const vec *)x + source_row(last_of) * (size_t)row_vecs;
 #pragma unroll
     for (int j = 0; j < VECS; j++) {
@@ -71,8 +71,8 @@ static __global__ void rmsnorm_any_kernel(T *y, const T *x, const T *weight, con
     const T *in;
     float sum = 0, scale;
 
-    pdl_wait();
     pdl_launch();
+    pdl_wait();
     in = x + source_row(last_of) * (size_t)hidden_size;
     for (int i = (int)threadIdx.x; i < hidden_size; i += (int)blockDim.x)
         sum += to_float(in[i]) * to_float(in[i]);

@@ -19,8 +19,8 @@ static __global__ void silu_mul_kernel(T *y, const T *x, int row_vecs, size_t nu
     const vec *in;
     vec gate, up;
 
-    pdl_wait();
     pdl_launch();
+    pdl_wait();
     if (i >= num_vecs)
         return;
     in = (const vec *)x + i / (size_t)row_vecs * 2 * (size_t)row_vecs + i % (size_t)row_vecs;
@@ -37,8 +37,8 @@ static __global__ void silu_mul_any_kernel(T *y, const T *x, int inner_size, siz
     size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
     const T *in;
 
-    pdl_wait();
     pdl_launch();
+    pdl_wait();
     if (i >= n)
         return;
     in = x + i / (size_t)inner_size * 2 * (size_t)inner_size + i % (size_t)inner_size;
