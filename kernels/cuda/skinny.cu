@@ -11,7 +11,7 @@
 #include "kernels/cuda/linear.cuh"
 #include "kernels/cuda/mma.cuh"
 
-enum { MAX_TOKENS = 16, AHEAD = 8, MAX_WARPS = 8 };
+enum { MAX_TOKENS = 16, AHEAD = 8, MAX_WARPS = 16 };
 
 struct skinny_args {
     const __nv_bfloat16 *weight, *x, *bias;
@@ -108,7 +108,10 @@ static __global__ void __launch_bounds__(MAX_WARPS *WARP) skinny_kernel(struct s
 
 bool skinny_can(const struct linear_args *a)
 {
-    return a->weight->dtype == DTYPE_BF16 && a->num_tokens <= MAX_TOKENS && a->weight->k % 32 == 0;
+    enum { LARGE = 1 << 24 }; /* elements of a weight from where cuBLAS is as fast */
+
+    return a->weight->dtype == DTYPE_BF16 && a->weight->k % 32 == 0 &&
+           a->num_tokens <= MAX_TOKENS && (int64_t)a->weight->n * a->weight->k < LARGE;
 }
 
 template <typename T, int TILES>
@@ -123,9 +126,11 @@ static cudaError_t skinny(struct stream *stream, const struct skinny_args *args,
 
 template <typename T> static cudaError_t skinny_any(struct stream *stream, struct skinny_args *args)
 {
-    int num_warps = 1, tiles = args->n <= 8192 ? 1 : args->num_tokens > 8 ? 4 : 2;
+    /* One wave of blocks where n allows it, with all of a warp's loads under way at once. */
+    int tiles = args->n <= 4096 ? 2 : 4, num_warps = 1;
+    int max_warps = args->n <= 2048 ? MAX_WARPS : 8;
 
-    while (num_warps < MAX_WARPS && args->k >= num_warps * 2 * 128)
+    while (num_warps < max_warps && args->k >= num_warps * 2 * 128)
         num_warps *= 2;
     args->slice = ceil_div(args->k, num_warps * 32) * 32;
     if (tiles == 1)
