@@ -71,12 +71,12 @@ static struct status parse(int argc, char **argv, struct settings *s, bool *out_
         {.name = "Sockets", .type = OPTION_HEADER},
         {.name = "endpoint",
          .type = OPTION_STRING,
-         .value = &s->loop.endpoint,
+         .value = &s->loop.front.endpoint,
          .metavar = "ENDPOINT",
          .help = "where clients' requests arrive; bound"},
         {.name = "scheduler",
          .type = OPTION_STRING,
-         .value = &s->loop.scheduler,
+         .value = &s->loop.front.scheduler,
          .metavar = "ENDPOINT",
          .help = "where requests and aborts go; connected"},
         {.name = "control",
@@ -100,12 +100,12 @@ static struct status parse(int argc, char **argv, struct settings *s, bool *out_
          .help = "number of this tokenizer, if there are several (1)"},
         {.name = "curve-server-key",
          .type = OPTION_STRING,
-         .value = &s->loop.curve_server_key,
+         .value = &s->loop.front.curve_server_key,
          .metavar = "FILE",
          .help = "the server's CURVE certificate, for tcp beyond loopback"},
         {.name = "curve-client-keys",
          .type = OPTION_STRING,
-         .value = &s->loop.curve_client_keys,
+         .value = &s->loop.front.curve_client_keys,
          .metavar = "DIR",
          .help = "the clients' public certificates"},
         {.name = "Bounds", .type = OPTION_HEADER},
@@ -139,20 +139,20 @@ static struct status check(struct settings *s)
         return status_error(STATUS_INVALID, "--model: missing, the directory of the model");
     if (s->filter != NO_FILTER)
         return status_ok();
-    if (!s->loop.endpoint)
+    if (!s->loop.front.endpoint)
         return status_error(STATUS_INVALID, "--endpoint: missing, where clients' requests arrive");
-    if (!s->loop.scheduler)
+    if (!s->loop.front.scheduler)
         return status_error(STATUS_INVALID, "--scheduler: missing, where requests go");
     if (s->num_threads == 0) {
         int num_cpus = sched_getaffinity(0, sizeof(cpus), &cpus) == 0 ? CPU_COUNT(&cpus) : 1;
         s->num_threads = num_cpus < DEFAULT_MAX_THREADS ? num_cpus : DEFAULT_MAX_THREADS;
     }
-    s->loop.model_dir = s->model;
-    s->loop.run = (uint64_t)s->run;
-    s->loop.instance = (uint16_t)s->instance;
-    s->loop.num_threads = (int)s->num_threads;
-    s->loop.max_pending_bytes = (size_t)s->max_pending_mib * MIB;
-    s->loop.max_queued_bytes = (size_t)s->max_queued_mib * MIB;
+    s->loop.front.model_dir = s->model;
+    s->loop.front.run = (uint64_t)s->run;
+    s->loop.front.instance = (uint16_t)s->instance;
+    s->loop.front.num_threads = (int)s->num_threads;
+    s->loop.front.max_pending_bytes = (size_t)s->max_pending_mib * MIB;
+    s->loop.front.max_queued_bytes = (size_t)s->max_queued_mib * MIB;
     return status_ok();
 }
 
@@ -237,7 +237,7 @@ static struct status serve(struct loop_args *args, const struct prompt_model *mo
     struct loop *loop = NULL;
     struct status status;
 
-    args->model = model;
+    args->front.model = model;
     link_catch_signals();
     status = loop_open(args, &loop);
     if (status.code)

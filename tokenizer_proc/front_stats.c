@@ -1,5 +1,5 @@
-/* loop_stats.c - see loop_stats.h. */
-#include "tokenizer_proc/loop_stats.h"
+/* front_stats.c - see front_stats.h. */
+#include "tokenizer_proc/front_stats.h"
 
 static void put(struct json_writer *out, const char *key, uint64_t value)
 {
@@ -19,8 +19,8 @@ static void put_text(struct json_writer *out, const char *key, const char *text)
     json_cstring(out, text);
 }
 
-void loop_stats_write(const struct loop_args *args, const struct loop_counters *counters,
-                      const struct loop_state *state, int64_t now_ns, struct json_writer *out)
+void front_stats_write(const struct front_args *args, const struct front_counters *counters,
+                       const struct front_state *state, int64_t now_ns, struct json_writer *out)
 {
     json_writer_reset(out);
     json_begin_object(out);
@@ -56,7 +56,7 @@ void loop_stats_write(const struct loop_args *args, const struct loop_counters *
     json_end_object(out);
 }
 
-void loop_info_write(const struct loop_args *args, struct json_writer *out)
+void front_info_write(const struct front_args *args, struct json_writer *out)
 {
     const struct prompt_model *model = args->model;
 

@@ -1,15 +1,15 @@
-/* loop_stats.h - what the tokenizer process counts, and its answers to `stats` and `info`. */
-#ifndef TOKENIZER_PROC_LOOP_STATS_H
-#define TOKENIZER_PROC_LOOP_STATS_H
+/* front_stats.h - what the tokenizer process counts, and its answers to `stats` and `info`. */
+#ifndef TOKENIZER_PROC_FRONT_STATS_H
+#define TOKENIZER_PROC_FRONT_STATS_H
 
 #include <stdint.h>
 
 #include "common/json.h"
-#include "tokenizer_proc/loop.h"
+#include "tokenizer_proc/front.h"
 
 enum { NUM_ERROR_CODES = ERROR_INTERNAL + 1 };
 
-struct loop_counters {
+struct front_counters {
     int64_t start_ns;
     uint64_t frames_in, bytes_in, frames_out, bytes_out, frames_dropped;
     uint64_t num_accepted, num_results, num_aborts;
@@ -19,7 +19,7 @@ struct loop_counters {
 };
 
 /* What is there at this moment. */
-struct loop_state {
+struct front_state {
     size_t num_pending, pending_bytes; /* frames that are not answered */
     size_t num_clients, num_blocked;   /* with frames under way; that do not read their answers */
     size_t queued_bytes;               /* that the scheduler has not taken */
@@ -27,8 +27,8 @@ struct loop_state {
 };
 
 /* The JSON objects, into a writer that is emptied first. */
-void loop_stats_write(const struct loop_args *args, const struct loop_counters *counters,
-                      const struct loop_state *state, int64_t now_ns, struct json_writer *out);
-void loop_info_write(const struct loop_args *args, struct json_writer *out);
+void front_stats_write(const struct front_args *args, const struct front_counters *counters,
+                       const struct front_state *state, int64_t now_ns, struct json_writer *out);
+void front_info_write(const struct front_args *args, struct json_writer *out);
 
 #endif

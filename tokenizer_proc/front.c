@@ -1,0 +1,487 @@
+/*
+ * front.c - see front.h.
+ *
+ *   frame -> job -> its client's queue -> workers -> done -> released in the client's order:
+ *   the frame for the scheduler first, then the answer
+ *
+ * What needs no work is answered at once: faults, refusals, info.
+ */
+#include "tokenizer_proc/front.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "proto/messages_codec.h"
+#include "tokenizer_proc/client_queue.h"
+#include "tokenizer_proc/front_stats.h"
+#include "tokenizer_proc/rid_ring.h"
+#include "tokenizer_proc/workers.h"
+
+enum {
+    MAX_FRAMES_PER_TURN = 64, /* so that what is done gets its turn */
+    RETRY_INTERVAL_MS = 20,   /* of a client that does not read its answers */
+    MAX_UNSENT_BYTES = 4 << 20,
+    MAX_UNSENT_MS = 10000,          /* then it has lost them */
+    ABORT_RESERVE_BYTES = 16 << 20, /* of the scheduler's queue, for aborts beyond the bound */
+    INSTANCE_SHIFT = 48,
+    THREADS_MS = 300, /* for the workers to end */
+    LINGER_MS = 200,
+};
+
+static const int64_t ns_per_ms = 1000000;
+
+struct front {
+    struct front_args args;
+    struct link *endpoint, *scheduler; /* owned */
+    struct workers *workers;           /* owned */
+    struct client_queues clients;
+    struct rid_ring *rids; /* owned */
+    struct frame_buffer frame;
+    struct json_writer text;
+    struct front_counters counters;
+    struct log_limit garbage_limit, client_limit, overload_limit;
+    size_t num_pending, pending_bytes; /* jobs in queues */
+    uint64_t last_uid;                 /* the counter in it */
+    int64_t next_retry_ns;
+    bool is_draining;
+};
+
+/* ---- answers ---- */
+
+static void lose_answers(struct front *front, struct client_queue *client, const char *why)
+{
+    int64_t skipped;
+
+    while (client_queue_unsent(client).size > 0) {
+        client_queue_drop_unsent(&front->clients, client);
+        front->counters.num_lost_answers++;
+    }
+    if (log_limited(&front->client_limit, clock_now_ns(), &skipped))
+        log_info("answers to a client lost: %s (%lld more such lines)", why, (long long)skipped);
+}
+
+/* What the client does not take now waits in its queue, behind what waits already. */
+static void deliver(struct front *front, struct client_queue *client,
+                    const struct frame_buffer *answer)
+{
+    struct bytes peer = client_queue_peer(client);
+    struct status status = status_ok();
+
+    if (!client->first_unsent)
+        status = link_send_to(front->endpoint, &peer, answer->data, answer->size);
+    if (!client->first_unsent && status.code == STATUS_OK) {
+        front->counters.frames_out++;
+        front->counters.bytes_out += answer->size;
+        return;
+    }
+    if (client->first_unsent || status.code == STATUS_NO_SPACE)
+        status = client_queue_hold(&front->clients, client,
+                                   (struct bytes){answer->data, answer->size}, clock_now_ns());
+    if (status.code) /* gone: there is nobody to tell */
+        front->counters.num_lost_answers++;
+}
+
+/* Tries again with what waits. A client that has not read for too long loses it, and its requests.
+ */
+static void retry_client(struct front *front, struct client_queue *client, int64_t now_ns)
+{
+    struct bytes peer = client_queue_peer(client);
+    struct bytes answer;
+
+    while ((answer = client_queue_unsent(client)).size > 0) {
+        struct status status = link_send_to(front->endpoint, &peer, answer.data, answer.size);
+        if (status.code == STATUS_NO_SPACE && client->unsent_bytes <= MAX_UNSENT_BYTES &&
+            now_ns - client->unsent_since_ns < MAX_UNSENT_MS * ns_per_ms)
+            return;
+        if (status.code) {
+            struct message abort = {
+                .type = MESSAGE_ABORT, .run = front->args.run, .abort = {.by_client = true}};
+            lose_answers(front, client, status.msg);
+            if (peer.size != sizeof(abort.abort.client.bytes))
+                return;
+            memcpy(abort.abort.client.bytes, peer.data, peer.size);
+            if (message_encode(&abort, &front->frame).code ||
+                link_send(front->scheduler, front->frame.data, front->frame.size).code)
+                log_warn("an abort did not go to the scheduler: its queue is full");
+            return;
+        }
+        front->counters.frames_out++;
+        front->counters.bytes_out += answer.size;
+        client_queue_drop_unsent(&front->clients, client);
+    }
+}
+
+static void retry_blocked(struct front *front)
+{
+    int64_t now_ns = clock_now_ns();
+
+    if (!front->clients.num_blocked || now_ns < front->next_retry_ns)
+        return;
+    front->next_retry_ns = now_ns + RETRY_INTERVAL_MS * ns_per_ms;
+    for (struct client_queue *client = front->clients.newest, *older; client; client = older) {
+        older = client->older;
+        retry_client(front, client, now_ns);
+        client_queue_give(&front->clients, client);
+    }
+}
+
+/* ---- jobs done ---- */
+
+/* Passes a request or an abort on; one that does not go is refused. Aborts may use the reserve. */
+static void pass_on(struct front *front, struct job *job)
+{
+    bool is_abort = job->message.type == MESSAGE_CLIENT_ABORT;
+    struct status status = status_ok();
+    int64_t skipped;
+
+    if (job->request.size == 0)
+        return;
+    if (!is_abort && link_queued_bytes(front->scheduler) > front->args.max_queued_bytes)
+        status = status_error(STATUS_NO_SPACE, "the scheduler does not take requests");
+    if (status.code == STATUS_OK)
+        status = link_send(front->scheduler, job->request.data, job->request.size);
+    if (status.code == STATUS_OK) {
+        front->counters.frames_out++;
+        front->counters.bytes_out += job->request.size;
+        return;
+    }
+    if (log_limited(&front->overload_limit, clock_now_ns(), &skipped))
+        log_warn("overloaded: %s (%lld more such lines)", status.msg, (long long)skipped);
+    job_refuse(job, ERROR_OVERLOADED, "overloaded: the scheduler has not taken what waits already");
+}
+
+static void count_answer(struct front *front, const struct job *job)
+{
+    struct front_counters *counters = &front->counters;
+
+    if (job->error) {
+        counters->num_errors[job->error]++;
+    } else if (job->message.type == MESSAGE_GENERATE) {
+        counters->num_accepted++;
+        counters->num_prompt_tokens += job->num_prompt_tokens;
+    } else {
+        counters->num_results++;
+        counters->num_aborts += job->message.type == MESSAGE_CLIENT_ABORT;
+    }
+}
+
+/* The end of a job: its answer goes out. */
+static void finish(struct front *front, struct client_queue *client, struct job *job)
+{
+    count_answer(front, job);
+    if (job->answer.size)
+        deliver(front, client, &job->answer);
+    job_destroy(job);
+}
+
+/* Lets go of what is done at the head of the client's queue. */
+static void release(struct front *front, struct client_queue *client)
+{
+    struct job *job;
+
+    while ((job = client_queue_pop_done(client))) {
+        front->num_pending--;
+        front->pending_bytes -= job->cost;
+        pass_on(front, job);
+        finish(front, client, job);
+    }
+    client_queue_give(&front->clients, client);
+}
+
+static void take_done(struct front *front)
+{
+    struct job *job = workers_take_done(front->workers);
+
+    while (job) {
+        struct job *next = job->next; /* the job may be gone after its release */
+
+        job->is_done = true;
+        release(front, job->queue);
+        job = next;
+    }
+}
+
+/* ---- frames of clients ---- */
+
+static void drop_frame(struct front *front, const char *why)
+{
+    int64_t skipped;
+
+    front->counters.frames_dropped++;
+    if (log_limited(&front->garbage_limit, clock_now_ns(), &skipped))
+        log_warn("frame dropped from=client: %s (%lld more such lines)", why, (long long)skipped);
+}
+
+static void refuse(struct front *front, struct client_queue *client, struct job *job,
+                   enum error_code code, const char *text)
+{
+    job_refuse(job, code, text);
+    finish(front, client, job);
+}
+
+static void enqueue(struct front *front, struct client_queue *client, struct job *job)
+{
+    front->num_pending++;
+    front->pending_bytes += job->cost;
+    client_queue_append(client, job);
+}
+
+/* generate, tokenize, render: to the workers, unless there is a reason not to. */
+static void take_work(struct front *front, struct client_queue *client, struct job *job)
+{
+    int64_t skipped;
+
+    if (front->is_draining) {
+        refuse(front, client, job, ERROR_SHUTTING_DOWN, "the server takes no more requests");
+        return;
+    }
+    if (front->pending_bytes + job->cost > front->args.max_pending_bytes) {
+        if (log_limited(&front->overload_limit, clock_now_ns(), &skipped))
+            log_warn("overloaded: pending_bytes=%zu max=%zu (%lld more such lines)",
+                     front->pending_bytes, front->args.max_pending_bytes, (long long)skipped);
+        refuse(front, client, job, ERROR_OVERLOADED, "overloaded: too many prompts wait already");
+        return;
+    }
+    if (job->message.type == MESSAGE_GENERATE) {
+        if (client->peer_size != sizeof(job->client.bytes) || client->peer[0] == 0) {
+            refuse(front, client, job, ERROR_INVALID_REQUEST,
+                   "a client's identity must be 16 bytes, the first not zero");
+            return;
+        }
+        memcpy(job->client.bytes, client->peer, client->peer_size);
+        job->uid = (uint64_t)front->args.instance << INSTANCE_SHIFT | ++front->last_uid;
+        if (getrandom(&job->seed, sizeof(job->seed), 0) != (ssize_t)sizeof(job->seed))
+            job->seed = (uint64_t)clock_now_ns();
+        rid_ring_put(front->rids, &job->client, job->rid, job->uid);
+    }
+    enqueue(front, client, job);
+    workers_push(front->workers, job);
+}
+
+/* Behind the request that it names, if that is still here. */
+static void take_abort(struct front *front, struct client_queue *client, struct job *job)
+{
+    const struct client_abort_msg *abort = &job->message.client_abort;
+    uint64_t uid = abort->uid;
+    struct client_id id;
+
+    if (!abort->has_uid && client->peer_size == sizeof(id.bytes)) {
+        memcpy(id.bytes, client->peer, sizeof(id.bytes));
+        uid = rid_ring_find(front->rids, &id, abort->target_rid);
+    }
+    job_answer(job, (struct bytes){0});
+    if (uid)
+        job_abort(job, uid);
+    job->is_done = true;
+    enqueue(front, client, job);
+}
+
+static void take_job(struct front *front, struct client_queue *client, struct job *job)
+{
+    job->run = front->args.run;
+    job->now_s = (int64_t)time(NULL);
+    switch (job->message.type) {
+    case MESSAGE_GENERATE:
+    case MESSAGE_TOKENIZE:
+    case MESSAGE_RENDER:
+        take_work(front, client, job);
+        break;
+    case MESSAGE_CLIENT_ABORT:
+        take_abort(front, client, job);
+        break;
+    case MESSAGE_INFO:
+        front_info_write(&front->args, &front->text);
+        job_answer(job, (struct bytes){(const uint8_t *)front->text.data, front->text.size});
+        finish(front, client, job);
+        break;
+    default:
+        refuse(front, client, job, ERROR_INVALID_REQUEST,
+               "type: the tokenizer takes generate, tokenize, render, abort (with rid) and info");
+        break;
+    }
+    release(front, client);
+}
+
+static void take_frame(struct front *front, const struct link_frame *frame)
+{
+    struct client_queue *client = client_queue_take(&front->clients, frame->peer);
+    struct message_fault fault = {0};
+    struct status decoded = status_ok();
+    struct job *job = NULL;
+
+    front->counters.frames_in++;
+    front->counters.bytes_in += frame->data.size;
+    if (!client) {
+        drop_frame(front, "no memory for another client");
+        return;
+    }
+    struct status status = job_create(frame->data, &job, &decoded, &fault);
+    if (status.code || decoded.code == STATUS_FORMAT) {
+        drop_frame(front, status.code ? status.msg : decoded.msg);
+        job_destroy(job);
+        client_queue_give(&front->clients, client);
+    } else if (decoded.code) {
+        refuse(front, client, job,
+               decoded.code == STATUS_INVALID ? ERROR_INVALID_REQUEST : ERROR_INTERNAL,
+               decoded.msg);
+        client_queue_give(&front->clients, client);
+    } else {
+        take_job(front, client, job);
+    }
+}
+
+static void take_frames(struct front *front)
+{
+    struct link_frame frame;
+
+    for (int i = 0; i < MAX_FRAMES_PER_TURN && link_receive(front->endpoint, &frame); i++)
+        take_frame(front, &frame);
+}
+
+/* ---- life ---- */
+
+static struct status open_links(struct front *front)
+{
+    const struct front_args *args = &front->args;
+    struct status status =
+        link_open(&(struct link_args){.kind = LINK_ROUTER,
+                                      .endpoint = args->endpoint,
+                                      .bind = true,
+                                      .curve_server_key = args->curve_server_key,
+                                      .curve_client_keys = args->curve_client_keys},
+                  &front->endpoint);
+
+    if (status.code)
+        return status;
+    return link_open(
+        &(struct link_args){.kind = LINK_PUSH,
+                            .endpoint = args->scheduler,
+                            .max_queue_bytes = args->max_queued_bytes + ABORT_RESERVE_BYTES},
+        &front->scheduler);
+}
+
+struct status front_open(const struct front_args *args, struct front **out)
+{
+    struct front *front = calloc(1, sizeof(*front));
+    struct status status;
+
+    if (!front)
+        return status_error(STATUS_NO_MEMORY, "no memory for clients");
+    front->args = *args;
+    front->counters.start_ns = clock_now_ns();
+    status = rid_ring_create(&front->rids);
+    if (status.code == STATUS_OK)
+        status = workers_start(args->num_threads, args->model, &front->workers);
+    if (status.code == STATUS_OK)
+        status = open_links(front);
+    if (status.code)
+        goto out;
+    *out = front;
+    front = NULL;
+out:
+    front_close(&front);
+    return status;
+}
+
+/* Jobs in queues: those that are done are the queue's, the others the workers'. The clients of the
+ * latter are told. */
+static void end_jobs(struct front *front)
+{
+    static const char text[] = "the server stops";
+
+    for (struct client_queue *client = front->clients.newest; client; client = client->older) {
+        struct job *next;
+        for (struct job *job = client->first_job; job; job = next) {
+            struct message message = {
+                .type = MESSAGE_ERROR,
+                .error = {.rid = job->rid,
+                          .code = ERROR_SHUTTING_DOWN,
+                          .message = {(const uint8_t *)text, sizeof(text) - 1}}};
+            next = job->next_of_client;
+            if (message_encode(&message, &front->frame).code == STATUS_OK)
+                deliver(front, client, &front->frame);
+            if (job->is_done)
+                job_destroy(job);
+        }
+        client->first_job = NULL;
+    }
+}
+
+bool front_close(struct front **front_ptr)
+{
+    struct front *front = *front_ptr;
+    bool has_ended = true;
+
+    if (!front)
+        return true;
+    *front_ptr = NULL;
+    end_jobs(front);
+    has_ended = workers_stop(&front->workers, THREADS_MS);
+    link_close(&front->endpoint, LINGER_MS);
+    link_close(&front->scheduler, LINGER_MS);
+    client_queues_deinit(&front->clients);
+    rid_ring_destroy(front->rids);
+    frame_buffer_deinit(&front->frame);
+    json_writer_deinit(&front->text);
+    free(front);
+    return has_ended;
+}
+
+struct link *front_endpoint(const struct front *front)
+{
+    return front->endpoint;
+}
+
+struct link *front_scheduler(const struct front *front)
+{
+    return front->scheduler;
+}
+
+int front_fd(const struct front *front)
+{
+    return workers_fd(front->workers);
+}
+
+/* ---- turns ---- */
+
+void front_turn(struct front *front)
+{
+    take_frames(front);
+    take_done(front);
+    retry_blocked(front);
+    link_flush(front->scheduler);
+}
+
+int front_timeout_ms(const struct front *front)
+{
+    return front->clients.num_blocked ? RETRY_INTERVAL_MS : -1;
+}
+
+void front_drain(struct front *front)
+{
+    if (!front->is_draining)
+        log_info("draining: no more requests are taken pending=%zu", front->num_pending);
+    front->is_draining = true;
+}
+
+bool front_is_drained(const struct front *front)
+{
+    return front->is_draining && front->num_pending == 0 && front->clients.num_blocked == 0 &&
+           !link_has_queued(front->scheduler);
+}
+
+void front_write_stats(const struct front *front, struct json_writer *out)
+{
+    struct front_state state = {.num_pending = front->num_pending,
+                                .pending_bytes = front->pending_bytes,
+                                .num_clients = front->clients.num_queues,
+                                .num_blocked = front->clients.num_blocked,
+                                .queued_bytes = link_queued_bytes(front->scheduler),
+                                .is_draining = front->is_draining};
+
+    front_stats_write(&front->args, &front->counters, &state, clock_now_ns(), out);
+}
