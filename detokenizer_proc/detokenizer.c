@@ -142,7 +142,7 @@ static struct reply *begin_reply(struct detokenizer *d, const struct token_row *
 
     if (reply && key_table_insert(&d->replies_by_uid, key_of_uid(row->uid), reply).code)
         reply_destroy(&reply);
-    if (!reply || !client)
+    if ((!reply || !client) && !row->finish)
         abort_uid(d, row->uid);
     if (!reply)
         return NULL;

@@ -334,6 +334,9 @@ START_TEST(unregistered_client_is_aborted)
     next(9, TOKEN_NONE, FINISH_ABORT);
     check_empty();
     ck_assert_str_eq(aborted, " 9"); /* once */
+    first(10, (struct begin){.client = 77}, TOKEN_NONE, FINISH_ABORT); /* has ended already */
+    check_empty();
+    ck_assert_str_eq(aborted, " 9");
 }
 END_TEST
 
