@@ -249,6 +249,16 @@ static uint64_t count_values(const struct model_config *config)
     return (uint64_t)(count + hidden * config->vocab_size * (config->tie_word_embeddings ? 1 : 2));
 }
 
+/* What has been copied need not lie in memory a second time, as pages of the mapped files. */
+static struct status drop_copied(struct loader *in)
+{
+    struct status status = in->model->device_ops->stream_sync(in->stream);
+
+    if (status.code == STATUS_OK)
+        weights_drop_pages(in->weights);
+    return status;
+}
+
 static struct status load_all(struct loader *in)
 {
     struct model *model = in->model;
@@ -263,8 +273,11 @@ static struct status load_all(struct loader *in)
     if (status.code == STATUS_OK && !config->tie_word_embeddings)
         status = load_tensor(in, "model.embed_tokens.weight", config->vocab_size,
                              config->hidden_size, &model->embed);
-    for (int32_t i = 0; i < config->num_layers && status.code == STATUS_OK; i++)
+    for (int32_t i = 0; i < config->num_layers && status.code == STATUS_OK; i++) {
         status = load_layer(in, i);
+        if (status.code == STATUS_OK)
+            status = drop_copied(in);
+    }
     if (status.code == STATUS_OK)
         status = load_norm(in, "model.", "norm", config->hidden_size, &model->final_norm);
     if (status.code == STATUS_OK)

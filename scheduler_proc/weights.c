@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "common/json.h"
 
@@ -329,6 +330,15 @@ size_t weights_num_unused(const struct weights *weights, const char **out_first)
         if (!weights->entries[i].is_used && count++ == 0)
             *out_first = weights->entries[i].tensor->name;
     return count;
+}
+
+void weights_drop_pages(const struct weights *weights)
+{
+    for (size_t i = 0; i < weights->num_files; i++) {
+        const struct file_map *map = &weights->files[i].map;
+        if (map->data)
+            (void)madvise((void *)(uintptr_t)map->data, map->size, MADV_DONTNEED);
+    }
 }
 
 size_t weights_size(const struct weights *weights)

@@ -61,6 +61,10 @@ MUST_CHECK struct status weights_get(struct weights *weights, const char *name, 
 /* How many tensors nothing has asked for; *out_first is one of them. */
 size_t weights_num_unused(const struct weights *weights, const char **out_first);
 
+/* Gives the memory of the mapped files back. What is borrowed of them comes back from the page
+ * cache when it is next touched. */
+void weights_drop_pages(const struct weights *weights);
+
 /* Bytes of all files. */
 size_t weights_size(const struct weights *weights);
 
