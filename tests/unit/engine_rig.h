@@ -23,6 +23,7 @@ struct rig_args {
     bool is_overlapped;
     int32_t page_size, chunk, max_running, num_pages, max_seq_len;
     struct sim_config sim;
+    int32_t graph_max_rows; /* 0: no graphs */
     int64_t op_delay_ns;
     bool op_delay_random;
 };
@@ -41,7 +42,7 @@ struct rig {
     struct rig_answer *answers; /* [RIG_MAX_REQS], by uid - 1 */
     /* What the steps were. */
     int32_t max_rows, num_steps, num_prefill_steps, num_mixed_steps;
-    int32_t num_chunks; /* rows of more than a decode's one token, or that do not sample */
+    int32_t num_chunks;        /* rows of more than a decode's one token, or that do not sample */
     int32_t num_slow_launches; /* that took more than a millisecond */
 };
 
@@ -60,7 +61,7 @@ static inline void rig_open(struct rig *rig, const struct rig_args *args)
                                    .num_pages = args->num_pages,
                                    .max_seq_len_override = args->max_seq_len,
                                    .memory_ratio = 0.5,
-                                   .graph_max_rows = ENGINE_GRAPH_AUTO,
+                                   .graph_max_rows = args->graph_max_rows,
                                    .sim = args->sim,
                                    .op_delay_ns = args->op_delay_ns,
                                    .op_delay_random = args->op_delay_random};
