@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """minisgl-scheduler alone: the test is its tokenizer and its detokenizer, over real sockets."""
 
+import atexit
 import json
 import os
 import pathlib
@@ -32,6 +33,7 @@ class Scheduler(Process):
             "--detokenizer", self.endpoint("detokenizer"), "--control", self.endpoint("control"), *options,
         )  # fmt: skip
         os.environ.pop("MINISGL_DISABLE_OVERLAP_SCHEDULING", None)
+        atexit.register(self.process.kill)
         self.input = Socket(zmq.PUSH, self.endpoint("scheduler"))
         self.control = Socket(zmq.REQ, self.endpoint("control"))
         self.answers = {}
