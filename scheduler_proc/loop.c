@@ -5,16 +5,9 @@
 #include "scheduler_proc/loop.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-#include "common/arena.h"
 #include "common/clock.h"
-#include "common/json.h"
-#include "common/log.h"
-#include "proto/link.h"
-#include "proto/messages_codec.h"
-#include "scheduler_proc/loop_stats.h"
-#include "scheduler_proc/step_times.h"
+#include "scheduler_proc/loop_internal.h"
 
 enum {
     MAX_FRAMES_PER_TURN = 1024, /* of one socket, between two steps */
@@ -27,25 +20,6 @@ enum {
 };
 
 static const int64_t ns_per_ms = 1000000;
-
-struct loop {
-    struct loop_args args;
-    struct link *endpoint, *detokenizer, *control; /* owned; control may be NULL */
-    struct link_poller *poller;                    /* owned */
-    struct arena arena;                            /* of one frame */
-    struct frame_buffer frame;
-    struct json_writer text;
-
-    struct engine *engine; /* borrowed, as the next two, while it runs */
-    struct scheduler *scheduler;
-    struct trace *trace;
-    struct step_times times;
-    struct loop_counters counters;
-    struct log_limit garbage_limit, nan_limit;
-    bool is_draining;
-    int64_t deadline_ns; /* of a shutdown's grace; 0: none */
-    bool has_slept;      /* since the last step was launched, or there was none yet */
-};
 
 /* ---- life ---- */
 
@@ -163,88 +137,12 @@ static void take_frame(struct loop *loop, const struct bytes *frame)
         scheduler_abort(loop->scheduler, &message.abort);
 }
 
-static void drain(struct loop *loop)
-{
-    if (!loop->is_draining)
-        log_info("draining: no new requests are taken");
-    loop->is_draining = true;
-    scheduler_drain(loop->scheduler);
-}
-
-static struct control_reply_msg obey(struct loop *loop, const struct control_msg *control)
-{
-    static const char bad_level[] = "level must be error, warn, info or debug";
-    struct loop_state state = {.is_overlapped = loop->args.is_overlapped,
-                               .is_draining = loop->is_draining,
-                               .unsent_bytes = link_queued_bytes(loop->detokenizer)};
-    struct control_reply_msg reply = {.ok = true};
-    enum log_level level = LOG_INFO;
-    char name[16];
-
-    switch (control->command) {
-    case CONTROL_PING:
-        break;
-    case CONTROL_STATS:
-        loop_stats_write(loop->scheduler, engine_info(loop->engine), &loop->times, &loop->counters,
-                         &state, &loop->text);
-        reply.info = (struct bytes){(const uint8_t *)loop->text.data, loop->text.size};
-        break;
-    case CONTROL_DRAIN:
-        drain(loop);
-        break;
-    case CONTROL_FLUSH_CACHE:
-        log_info("cache flushed pages=%d", scheduler_flush_cache(loop->scheduler));
-        break;
-    case CONTROL_LOG_LEVEL:
-        snprintf(name, sizeof(name), "%.*s", (int)control->level.size,
-                 control->level.size ? (const char *)control->level.data : "");
-        reply.ok = log_level_parse(name, &level);
-        if (reply.ok)
-            log_set_level(level);
-        else
-            reply.message = (struct bytes){(const uint8_t *)bad_level, sizeof(bad_level) - 1};
-        break;
-    }
-    return reply;
-}
-
-static void answer_control(struct loop *loop, const struct link_frame *frame)
-{
-    static const char not_control[] = "not a control message";
-    struct message message = {0};
-    struct message_fault fault;
-    struct message answer = {.type = MESSAGE_CONTROL_REPLY};
-    struct bytes peer = {.size = 0};
-
-    arena_reset(&loop->arena);
-    /* The peer is borrowed until the link's next call: the answer is one. */
-    char *copy = arena_copy(&loop->arena, frame->peer.data, frame->peer.size);
-    if (!copy)
-        return;
-    peer = (struct bytes){(const uint8_t *)copy, frame->peer.size};
-    struct status status =
-        message_decode(frame->data.data, frame->data.size, &loop->arena, &message, &fault);
-    if (status.code)
-        answer.control_reply.message =
-            (struct bytes){(const uint8_t *)status.msg, strlen(status.msg)};
-    else if (message.type != MESSAGE_CONTROL)
-        answer.control_reply.message =
-            (struct bytes){(const uint8_t *)not_control, sizeof(not_control) - 1};
-    else
-        answer.control_reply = obey(loop, &message.control);
-    status = message_encode(&answer, &loop->frame);
-    if (status.code == STATUS_OK)
-        status = link_send_to(loop->control, &peer, loop->frame.data, loop->frame.size);
-    if (status.code && status.code != STATUS_GONE)
-        log_warn("control: %s", status.msg);
-}
-
 static bool is_choked(const struct loop *loop)
 {
     return link_queued_bytes(loop->detokenizer) > MAX_UNSENT_BYTES;
 }
 
-/* Reads what has arrived; with may_wait until something has. */
+/* Reads what has arrived, after waiting for it at most that long; -1: without end. */
 static void receive(struct loop *loop, int timeout_ms)
 {
     struct link_frame frame;
@@ -258,7 +156,7 @@ static void receive(struct loop *loop, int timeout_ms)
     link_flush(loop->detokenizer);
     for (int i = 0; i < MAX_FRAMES_PER_TURN && loop->control && link_receive(loop->control, &frame);
          i++)
-        answer_control(loop, &frame);
+        loop_answer_control(loop, &frame);
     for (int i = 0;
          i < MAX_FRAMES_PER_TURN && !is_choked(loop) && link_receive(loop->endpoint, &frame); i++)
         take_frame(loop, &frame.data);
@@ -378,7 +276,7 @@ static void heed_signals(struct loop *loop)
     int64_t now_ns = clock_now_ns();
 
     if (link_interrupted() && !loop->deadline_ns) {
-        drain(loop);
+        loop_drain(loop);
         loop->deadline_ns = now_ns + loop->args.grace_ns;
     }
     if (loop->deadline_ns && now_ns >= loop->deadline_ns && scheduler_has_work(loop->scheduler)) {

@@ -1,0 +1,39 @@
+/* loop_internal.h - what loop.c and loop_control.c share. Nobody else includes it. */
+#ifndef SCHEDULER_PROC_LOOP_INTERNAL_H
+#define SCHEDULER_PROC_LOOP_INTERNAL_H
+
+#include "common/arena.h"
+#include "common/json.h"
+#include "common/log.h"
+#include "proto/link.h"
+#include "proto/messages_codec.h"
+#include "scheduler_proc/loop.h"
+#include "scheduler_proc/loop_stats.h"
+#include "scheduler_proc/step_times.h"
+
+struct loop {
+    struct loop_args args;
+    struct link *endpoint, *detokenizer, *control; /* owned; control may be NULL */
+    struct link_poller *poller;                    /* owned */
+    struct arena arena;                            /* of one frame */
+    struct frame_buffer frame;
+    struct json_writer text;
+
+    struct engine *engine; /* borrowed, as the next two, while it runs */
+    struct scheduler *scheduler;
+    struct trace *trace;
+    struct step_times times;
+    struct loop_counters counters;
+    struct log_limit garbage_limit, nan_limit;
+    bool is_draining;
+    int64_t deadline_ns; /* of a shutdown's grace; 0: none */
+    bool has_slept;      /* since the last step was launched, or there was none yet */
+};
+
+/* From now on no new requests are taken, and the loop ends with the last of the old ones. */
+void loop_drain(struct loop *loop);
+
+/* Does what a frame on the control endpoint asks, and answers it. */
+void loop_answer_control(struct loop *loop, const struct link_frame *frame);
+
+#endif
