@@ -41,10 +41,15 @@ void scheduler_remap(struct scheduler *scheduler, struct req *req, struct cache_
 }
 
 /* At least one token of a prompt is always computed: its logits choose the first token. */
+static int32_t max_matched_pages(const struct scheduler *scheduler, const struct req *req)
+{
+    return (req->prompt_len - 1) / scheduler->config.page_size;
+}
+
 static struct cache_handle match_prompt(struct scheduler *scheduler, const struct req *req)
 {
     return prefix_cache_match(scheduler->cache, req->handle, req->input_ids,
-                              (req->prompt_len - 1) / scheduler->config.page_size);
+                              max_matched_pages(scheduler, req));
 }
 
 void scheduler_match_again(struct scheduler *scheduler, struct req *req)
@@ -72,6 +77,26 @@ void scheduler_extend_row(struct scheduler *scheduler, struct req *req, int32_t 
     scheduler->owed_pages -= num_pages;
 }
 
+/* Who is next: the first, or with ORDER_CACHED one behind it that finds more of its prompt. */
+static struct req *pick(const struct scheduler *scheduler)
+{
+    struct req *best = scheduler->queue.first;
+    struct req *req = best;
+    int32_t most = -1;
+
+    if (scheduler->config.queue_order == ORDER_ARRIVAL || best->num_passed >= MAX_PASSES)
+        return best;
+    for (int32_t i = 0; req && i < QUEUE_WINDOW; i++, req = req->next) {
+        int32_t num_pages =
+            prefix_cache_peek(scheduler->cache, req->input_ids, max_matched_pages(scheduler, req));
+        if (num_pages <= most)
+            continue;
+        most = num_pages;
+        best = req;
+    }
+    return best;
+}
+
 /* Takes back what admit has given. */
 static void withdraw(struct scheduler *scheduler, struct req *req)
 {
@@ -86,14 +111,14 @@ static void withdraw(struct scheduler *scheduler, struct req *req)
 
 bool scheduler_admit(struct scheduler *scheduler, const struct step *step, int32_t budget)
 {
-    struct req *req = scheduler->queue.first;
-
-    if (!req || scheduler->admission_waits)
+    if (scheduler->admission_waits || scheduler->queue.num_reqs == 0)
         return false;
-    if (!req_table_take_row(&scheduler->table, req)) {
+    if (scheduler->table.num_free_rows == 0) {
         scheduler->admission_waits = true;
         return false;
     }
+    struct req *req = pick(scheduler);
+    req_table_take_row(&scheduler->table, req);
     req->pages =
         scheduler->page_table + (size_t)req->table_idx * (size_t)scheduler->max_pages_per_req;
     req->reserved_pages = scheduler_num_pages(scheduler, req->max_device_len - 1);
@@ -108,6 +133,8 @@ bool scheduler_admit(struct scheduler *scheduler, const struct step *step, int32
         scheduler->admission_waits = !fits;
         return false;
     }
+    if (req != scheduler->queue.first)
+        scheduler->queue.first->num_passed++;
     req_list_remove(&scheduler->queue, req);
     req_list_append(&scheduler->prefills, req);
     req->state = REQ_PREFILL;

@@ -28,6 +28,7 @@ struct prefix_cache;
 struct prefix_cache_ops {
     struct cache_handle (*match)(struct prefix_cache *cache, struct cache_handle from,
                                  const int32_t *ids, int32_t max_pages);
+    int32_t (*peek)(const struct prefix_cache *cache, const int32_t *ids, int32_t max_pages);
     void (*get_pages)(const struct prefix_cache *cache, struct cache_handle from,
                       struct cache_handle to, int32_t *pages);
     struct cache_handle (*insert)(struct prefix_cache *cache, struct cache_handle from,
@@ -56,6 +57,13 @@ static inline struct cache_handle prefix_cache_match(struct prefix_cache *cache,
                                                      int32_t max_pages)
 {
     return cache->ops->match(cache, from, ids, max_pages);
+}
+
+/* How many pages a match from the root would have. Changes nothing and is no use of them. */
+static inline int32_t prefix_cache_peek(const struct prefix_cache *cache, const int32_t *ids,
+                                        int32_t max_pages)
+{
+    return cache->ops->peek(cache, ids, max_pages);
 }
 
 /* Writes the page numbers of `to` behind `from` to pages[from.num_pages .. to.num_pages). */

@@ -236,6 +236,23 @@ static struct cache_handle match(struct prefix_cache *base, struct cache_handle 
     return at;
 }
 
+static int32_t peek(const struct prefix_cache *base, const int32_t *ids, int32_t max_pages)
+{
+    const struct radix_cache *cache = const_radix(base);
+    int32_t num_pages = 0, more = 0;
+
+    for (int32_t n = ROOT; num_pages < max_pages; num_pages += more) {
+        const int32_t *rest = ids + (size_t)num_pages * (size_t)cache->page_size;
+        n = find_child(cache, n, rest);
+        if (n == 0)
+            break;
+        more = common_pages(cache, n, rest, max_pages - num_pages);
+        if (more < cache->nodes[n].num_pages)
+            return num_pages + more;
+    }
+    return num_pages;
+}
+
 static void get_pages(const struct prefix_cache *base, struct cache_handle from,
                       struct cache_handle to, int32_t *pages)
 {
@@ -458,8 +475,8 @@ static void destroy(struct prefix_cache *base)
 
 struct status radix_cache_create(int32_t num_pages, int32_t page_size, struct prefix_cache **out)
 {
-    static const struct prefix_cache_ops ops = {match,  get_pages, insert, lock,
-                                                unlock, evict,     check,  destroy};
+    static const struct prefix_cache_ops ops = {match,  peek,  get_pages, insert, lock,
+                                                unlock, evict, check,     destroy};
     struct radix_cache *cache = calloc(1, sizeof(*cache));
     size_t num_buckets = 1;
 

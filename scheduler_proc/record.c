@@ -51,6 +51,7 @@ void record_head(const struct record_sink *sink, const struct scheduler_config *
     put_u32(sink, (uint32_t)config->vocab_size);
     put_u32(sink, (uint32_t)config->cache_type);
     put_u32(sink, (uint32_t)config->policy);
+    put_u32(sink, (uint32_t)config->queue_order);
     put_ids(sink, config->eos_ids, (uint32_t)config->num_eos_ids);
 }
 

@@ -118,6 +118,7 @@ static struct status read_head(struct replay *replay)
     config.vocab_size = get_i32(reader);
     config.cache_type = get_u32(reader) == CACHE_NAIVE ? CACHE_NAIVE : CACHE_RADIX;
     config.policy = get_u32(reader) == POLICY_MIXED ? POLICY_MIXED : POLICY_PREFILL_FIRST;
+    config.queue_order = get_u32(reader) == ORDER_CACHED ? ORDER_CACHED : ORDER_ARRIVAL;
     config.eos_ids = get_ids(replay, &num_eos_ids);
     config.num_eos_ids = (int32_t)num_eos_ids;
     if (reader->is_cut)

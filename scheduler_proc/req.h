@@ -53,6 +53,7 @@ struct req {
     int32_t *pages;             /* borrowed from the scheduler: the host's row of the page table */
     struct cache_handle handle; /* locked */
 
+    int32_t num_passed;        /* times that later ones were admitted while it was the first */
     bool has_output;           /* a row of it has been put out */
     int32_t num_cached_tokens; /* prompt tokens that were found and not computed */
     struct sampling sampling;  /* stop_token_ids lie in this allocation, as all that follows */

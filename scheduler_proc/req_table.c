@@ -72,13 +72,11 @@ void req_table_remove(struct req_table *table, struct req *req)
     table->num_reqs--;
 }
 
-bool req_table_take_row(struct req_table *table, struct req *req)
+void req_table_take_row(struct req_table *table, struct req *req)
 {
-    if (table->num_free_rows == 0)
-        return false;
+    assert(table->num_free_rows > 0);
     req->table_idx = table->free_rows[--table->num_free_rows];
     table->rows[req->table_idx] = req;
-    return true;
 }
 
 void req_table_give_row(struct req_table *table, struct req *req)

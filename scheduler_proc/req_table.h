@@ -8,8 +8,6 @@
 #ifndef SCHEDULER_PROC_REQ_TABLE_H
 #define SCHEDULER_PROC_REQ_TABLE_H
 
-#include <stdbool.h>
-
 #include "scheduler_proc/req.h"
 
 struct req_table {
@@ -34,8 +32,8 @@ void req_table_add(struct req_table *table, struct req *req);
 /* The request holds no row any more. */
 void req_table_remove(struct req_table *table, struct req *req);
 
-/* Gives req a row, which no launched step refers to; false when none is free. */
-bool req_table_take_row(struct req_table *table, struct req *req);
+/* Gives req a row, which no launched step refers to. One is free. */
+void req_table_take_row(struct req_table *table, struct req *req);
 /* No launched step refers to it. */
 void req_table_give_row(struct req_table *table, struct req *req);
 

@@ -23,6 +23,10 @@
 
 enum cache_type { CACHE_RADIX, CACHE_NAIVE };
 enum policy { POLICY_PREFILL_FIRST, POLICY_MIXED };
+enum queue_order {
+    ORDER_ARRIVAL,
+    ORDER_CACHED, /* longest cached prefix first, among the first 16; the first is passed 8 times */
+};
 
 struct scheduler_config {
     int32_t page_size, num_pages; /* num_pages: without the dummy page, whose number is num_pages */
@@ -33,6 +37,7 @@ struct scheduler_config {
     int32_t vocab_size;           /* ids must be below */
     enum cache_type cache_type;
     enum policy policy;
+    enum queue_order queue_order;
     const int32_t *eos_ids; /* borrowed for the scheduler's life */
     int32_t num_eos_ids;
 };

@@ -20,6 +20,8 @@
 
 enum {
     MAX_PREFILL_STREAK = 8, /* prefill steps in a row while a stream waits (prefill-first) */
+    QUEUE_WINDOW = 16,      /* of the queue, looked at for the longest cached prefix */
+    MAX_PASSES = 8,         /* of the first by later ones */
     NUM_STEPS = 2,          /* unfinished at a time */
 };
 
@@ -78,7 +80,7 @@ void scheduler_match_again(struct scheduler *scheduler, struct req *req);
 void scheduler_extend_row(struct scheduler *scheduler, struct req *req, int32_t end);
 
 /*
- * Gives the head of the queue a row, its cached prefix and its reservation, if it fits and the step
+ * Gives the next of the queue a row, its cached prefix and its reservation, if it fits and the step
  * has room for a first chunk within the budget. Then it is in prefills. False changes nothing.
  */
 bool scheduler_admit(struct scheduler *scheduler, const struct step *step, int32_t budget);

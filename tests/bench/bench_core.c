@@ -184,6 +184,38 @@ static void bench_abort(void)
     scheduler_destroy(&scheduler);
 }
 
+/* 512 requests of 16 families with 1024 tokens in common, a pool for about four prefixes. */
+static void bench_order(enum queue_order order)
+{
+    const struct scheduler_config config = {
+        .page_size = PAGE_SIZE,
+        .num_pages = 5 * 1200 / PAGE_SIZE,
+        .max_running_reqs = 4,
+        .max_seq_len = 2048,
+        .max_prefill_tokens = 2048,
+        .max_queued = 4096,
+        .vocab_size = VOCAB_SIZE,
+        .queue_order = order,
+    };
+    struct scheduler *scheduler = NULL;
+    struct scheduler_stats stats;
+    uint32_t random = 1;
+    struct status status = scheduler_create(&config, &scheduler);
+
+    if (status.code)
+        exit(EXIT_FAILURE);
+    for (uint64_t uid = 1; uid <= 512; uid++) {
+        random = random * 1664525U + 1013904223U;
+        submit(scheduler, uid, (int32_t)(random >> 28), 1024, 1088, 8);
+    }
+    run_until_idle(scheduler);
+    scheduler_get_stats(scheduler, &stats);
+    printf("order %-8s %lld prompt tokens computed of %lld, %lld steps\n",
+           order == ORDER_CACHED ? "cached:" : "arrival:", (long long)stats.num_prefill_tokens,
+           (long long)stats.num_prompt_tokens, (long long)stats.num_steps);
+    scheduler_destroy(&scheduler);
+}
+
 static int64_t resident_bytes(void)
 {
     long long size = 0, resident = 0;
@@ -237,6 +269,8 @@ int main(int argc, char **argv)
             break;
     }
     bench_abort();
+    bench_order(ORDER_ARRIVAL);
+    bench_order(ORDER_CACHED);
     bench_memory(1000000);
     return EXIT_SUCCESS;
 }

@@ -104,6 +104,10 @@ START_TEST(what_was_inserted_is_matched)
     setup();
     ck_assert_int_eq(match("abc").num_pages, 0);
     insert("abc");
+    ck_assert_int_eq(prefix_cache_peek(cache, ids_of("abxx"), 4), 2); /* and nothing is split */
+    ck_assert_int_eq(prefix_cache_peek(cache, ids_of("abcd"), 4), 3);
+    ck_assert_int_eq(prefix_cache_peek(cache, ids_of("abcd"), 1), 1);
+    ck_assert_int_eq(prefix_cache_peek(cache, ids_of("x"), 1), 0);
     ck_assert_int_eq(match("abc").num_pages, 3);
     ck_assert_int_eq(match("abcd").num_pages, 3);
     ck_assert_int_eq(match("ab").num_pages, 2);

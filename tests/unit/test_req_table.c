@@ -71,13 +71,14 @@ START_TEST(rows_are_taken_and_given)
     ck_assert_int_eq(req_table_init(&table, 2, 3).code, STATUS_OK);
     for (int i = 0; i < 3; i++)
         req_table_add(&table, reqs[i]);
-    ck_assert(req_table_take_row(&table, reqs[0]));
-    ck_assert(req_table_take_row(&table, reqs[1]));
-    ck_assert(!req_table_take_row(&table, reqs[2]));
-    ck_assert_int_eq(reqs[2]->table_idx, TABLE_IDX_NONE);
+    req_table_take_row(&table, reqs[0]);
+    req_table_take_row(&table, reqs[1]);
+    ck_assert_int_eq(table.num_free_rows, 0);
+    ck_assert_ptr_eq(table.rows[reqs[1]->table_idx], reqs[1]);
     ck_assert_int_eq(reqs[0]->table_idx + reqs[1]->table_idx, 1);
     req_table_give_row(&table, reqs[0]);
-    ck_assert(req_table_take_row(&table, reqs[2]));
+    ck_assert_int_eq(reqs[0]->table_idx, TABLE_IDX_NONE);
+    req_table_take_row(&table, reqs[2]);
     ck_assert_int_eq(req_table_check(&table).code, STATUS_OK);
     table.free_rows[table.num_free_rows++] = 1; /* free and held */
     ck_assert_int_eq(req_table_check(&table).code, STATUS_INVALID);

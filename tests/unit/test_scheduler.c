@@ -553,10 +553,22 @@ START_TEST(mixed_carries_every_stream_in_every_step)
 }
 END_TEST
 
+/* The order in which requests began. */
+static int32_t order_of_starts(int32_t *out_uids)
+{
+    int32_t num = 0;
+
+    for (int32_t i = 0; i < rig.num_outputs; i++)
+        if (rig.outputs[i].is_first)
+            out_uids[num++] = (int32_t)rig.outputs[i].uid;
+    return num;
+}
+
 /* The head that does not fit is not passed by those behind it, and is served when it fits. */
 START_TEST(the_head_of_the_queue_is_not_passed)
 {
     struct scheduler_config config = rig_config();
+    int32_t order[8];
 
     rig_init(&rig, &config);
     rig_submit(&rig, 1, 20, 100, 100);  /* 50 of 64 pages */
@@ -564,12 +576,57 @@ START_TEST(the_head_of_the_queue_is_not_passed)
     for (uint64_t uid = 3; uid < 8; uid++)
         rig_submit(&rig, uid, 40 * (int32_t)uid, 5, 4);
     rig_run_until_idle(&rig);
-    int32_t order[8] = {0}, num = 0;
-    for (int32_t i = 0; i < rig.num_outputs; i++)
-        if (rig.outputs[i].is_first)
-            order[num++] = (int32_t)rig.outputs[i].uid;
+    ck_assert_int_eq(order_of_starts(order), 7);
     for (int32_t i = 0; i < 7; i++)
         ck_assert_int_eq(order[i], i + 1);
+    rig_deinit(&rig);
+}
+END_TEST
+
+/* With the cached order a cached prompt goes before others, but the first is passed 8 times at
+ * most. */
+START_TEST(cached_order_passes_the_first_eight_times)
+{
+    struct scheduler_config config = rig_config();
+    int32_t uids[32];
+
+    config.queue_order = ORDER_CACHED;
+    config.max_running_reqs = 1;
+    rig_init(&rig, &config);
+    rig_submit(&rig, 1, 20, 40, 2);
+    rig_run_until_idle(&rig);
+    rig_submit(&rig, 2, 500, 40, 2); /* nothing of it is cached */
+    rig_submit(&rig, 3, 600, 40, 2);
+    for (uint64_t uid = 4; uid < 16; uid++)
+        rig_submit(&rig, uid, 20, 40, 2);
+    rig_run_until_idle(&rig);
+    ck_assert_int_eq(order_of_starts(uids), 15);
+    for (int32_t i = 1; i <= 8; i++)
+        ck_assert_int_eq(uids[i], i + 3);
+    ck_assert_int_eq(uids[9], 2);
+    ck_assert_int_eq(uids[10], 12); /* 3 is the first now, and may be passed in its turn */
+    ck_assert_int_eq(uids[14], 3);
+    for (uint64_t uid = 4; uid < 16; uid++)
+        rig_expect_text(&rig, uid, 20, 40, 2);
+    rig_expect_text(&rig, 2, 500, 40, 2);
+    rig_deinit(&rig);
+}
+END_TEST
+
+START_TEST(cached_order_without_a_cache_is_arrival)
+{
+    struct scheduler_config config = rig_config();
+    int32_t uids[32];
+
+    config.queue_order = ORDER_CACHED;
+    config.max_running_reqs = 1;
+    rig_init(&rig, &config);
+    for (uint64_t uid = 1; uid <= 10; uid++)
+        rig_submit(&rig, uid, 40 * (int32_t)uid, 20, 2);
+    rig_run_until_idle(&rig);
+    ck_assert_int_eq(order_of_starts(uids), 10);
+    for (int32_t i = 0; i < 10; i++)
+        ck_assert_int_eq(uids[i], i + 1);
     rig_deinit(&rig);
 }
 END_TEST
@@ -791,7 +848,8 @@ CHECK_MAIN("scheduler", options_out_of_range_are_named, bad_requests_are_refused
            end_all_ends_all, after_many_aborts_the_next_starts_at_once,
            a_lone_prompt_has_the_chunks_that_the_budget_implies, middle_chunks_are_silent,
            prefill_first_passes_a_stream_over_eight_times, mixed_carries_every_stream_in_every_step,
-           the_head_of_the_queue_is_not_passed, a_prompt_that_is_all_cached_computes_one_token,
+           the_head_of_the_queue_is_not_passed, cached_order_passes_the_first_eight_times,
+           cached_order_without_a_cache_is_arrival, a_prompt_that_is_all_cached_computes_one_token,
            outputs_are_cached_too, twins_in_flight_share,
            naive_caches_nothing_and_gives_the_same_text, late_admission_with_a_prefix_is_right,
            pages_in_use_are_not_evicted, flush_empties_what_nobody_uses,

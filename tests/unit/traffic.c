@@ -52,6 +52,7 @@ static void make_config(struct rng *rng, struct scheduler_config *out)
         .vocab_size = one_in(rng, 2) ? 20 : 200,
         .cache_type = one_in(rng, 4) ? CACHE_NAIVE : CACHE_RADIX,
         .policy = one_in(rng, 2) ? POLICY_MIXED : POLICY_PREFILL_FIRST,
+        .queue_order = one_in(rng, 3) ? ORDER_CACHED : ORDER_ARRIVAL,
     };
 }
 
@@ -191,11 +192,12 @@ void traffic_print(const struct traffic *traffic)
                                         "flush",  "launch", "process"};
     const struct scheduler_config *config = &traffic->config;
 
-    printf("page_size=%d num_pages=%d rows=%d max_seq_len=%d budget=%d vocab=%d %s %s\n",
+    printf("page_size=%d num_pages=%d rows=%d max_seq_len=%d budget=%d vocab=%d %s %s%s\n",
            config->page_size, config->num_pages, config->max_running_reqs, config->max_seq_len,
            config->max_prefill_tokens, config->vocab_size,
            config->cache_type == CACHE_RADIX ? "radix" : "naive",
-           config->policy == POLICY_MIXED ? "mixed" : "prefill-first");
+           config->policy == POLICY_MIXED ? "mixed" : "prefill-first",
+           config->queue_order == ORDER_CACHED ? " cached-first" : "");
     for (int32_t i = 0; i < traffic->num_ops; i++) {
         const struct traffic_op *op = &traffic->ops[i];
         printf("  %s", names[op->kind]);
