@@ -31,6 +31,7 @@ struct replay_result {
     int64_t num_requests; /* submitted, refused ones too */
     int64_t num_tokens;   /* put out */
     bool is_cut;          /* the last record is not whole */
+    bool is_broken;       /* an invariant did not hold where the replay ended */
 };
 
 /*

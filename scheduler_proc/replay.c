@@ -259,8 +259,11 @@ struct status replay_run(const uint8_t *data, size_t size, struct replay_result 
         count_outputs(&replay);
     }
     out->is_cut = replay.reader.is_cut;
-    if (!status.code)
-        status = scheduler_check(replay.scheduler);
+    if (replay.scheduler) {
+        struct status check = scheduler_check(replay.scheduler);
+        out->is_broken = check.code != STATUS_OK;
+        status = status.code ? status : check;
+    }
     scheduler_destroy(&replay.scheduler);
     arena_deinit(&replay.arena);
     return status;

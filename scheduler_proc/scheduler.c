@@ -19,13 +19,14 @@ static struct status check_range(const char *option, int64_t value, int64_t min,
                         (long long)min, (long long)max);
 }
 
-/* Slot numbers, the dummy page's too, are int32_t. */
+/* Slot numbers, the dummy page's too, and sums of two counts of pages are int32_t. */
 static struct status check_config(const struct scheduler_config *config)
 {
     struct status status = check_range("page-size", config->page_size, 1, 65536);
 
     if (!status.code)
-        status = check_range("num-pages", config->num_pages, 1, INT32_MAX / config->page_size - 1);
+        status =
+            check_range("num-pages", config->num_pages, 1, INT32_MAX / 2 / config->page_size - 1);
     if (!status.code)
         status = check_range("max-running-requests", config->max_running_reqs, 1, MAX_RUNNING_REQS);
     if (!status.code)

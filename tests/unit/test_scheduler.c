@@ -820,7 +820,7 @@ START_TEST(a_step_takes_what_its_block_holds)
     struct scheduler_config config = rig_config();
 
     config.page_size = 1;
-    config.num_pages = 12000;
+    config.num_pages = 40000;
     config.max_seq_len = 4000;
     config.max_running_reqs = 8;
     config.max_prefill_tokens = 8;

@@ -57,7 +57,7 @@ static bool run_seed(uint64_t seed, int64_t *num_steps)
 
 START_TEST(random_traffic_is_right)
 {
-    int64_t max_steps = setting("MINISGL_RANDOM_STEPS", 150000);
+    int64_t max_steps = setting("MINISGL_RANDOM_STEPS", 1000000);
     uint64_t seed = (uint64_t)setting("MINISGL_RANDOM_SEED", 1);
     int64_t num_steps = 0;
 

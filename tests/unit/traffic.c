@@ -43,7 +43,7 @@ static void make_config(struct rng *rng, struct scheduler_config *out)
     *out = (struct scheduler_config){
         .page_size = page_size,
         .num_pages = num_pages,
-        .max_running_reqs = between(rng, 1, 8),
+        .max_running_reqs = one_in(rng, 10) ? between(rng, 8, 40) : between(rng, 1, 8),
         .max_seq_len = max_seq_len < 2     ? 2
                        : max_seq_len > 600 ? 600
                                            : max_seq_len,
