@@ -49,12 +49,14 @@ void step_reset(struct step *step, int64_t number)
     };
 }
 
-static void add_span(struct batch *batch, struct step_span *span, int32_t *all_values,
-                     int32_t table_idx, int32_t start, int32_t len, const int32_t *values)
+static void add_span(struct step *step, struct step_span *span, int32_t table_idx, int32_t start,
+                     int32_t len, const int32_t *values)
 {
+    struct batch *batch = &step->batch;
+
     *span = (struct step_span){
         .table_idx = table_idx, .start = start, .len = len, .value = batch->num_values};
-    memcpy(all_values + batch->num_values, values, (size_t)len * sizeof(*values));
+    memcpy(step->values + batch->num_values, values, (size_t)len * sizeof(*values));
     batch->num_values += len;
 }
 
@@ -65,8 +67,8 @@ static void add_token_span(struct step *step, const struct req *req, int32_t sta
 
     if (start >= req->prompt_len)
         return;
-    add_span(batch, &step->token_spans[batch->num_token_spans++], step->values, req->table_idx,
-             start, end - start, req->input_ids + start);
+    add_span(step, &step->token_spans[batch->num_token_spans++], req->table_idx, start, end - start,
+             req->input_ids + start);
 }
 
 static void add_page_span(struct step *step, struct req *req)
@@ -76,7 +78,7 @@ static void add_page_span(struct step *step, struct req *req)
 
     if (start == req->num_pages)
         return;
-    add_span(batch, &step->page_spans[batch->num_page_spans++], step->values, req->table_idx, start,
+    add_span(step, &step->page_spans[batch->num_page_spans++], req->table_idx, start,
              req->num_pages - start, req->pages + start);
     req->synced_pages = req->num_pages;
 }

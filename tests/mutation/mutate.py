@@ -12,7 +12,7 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 CC = os.environ.get('CC', 'cc')
 FILES = ['radix_cache.c', 'page_pool.c', 'req_table.c', 'client_table.c', 'req.c', 'admission.c', 'submit.c',
          'prefill.c', 'decode.c', 'step.c', 'finish.c', 'outputs.c', 'scheduler.c']
-TESTS = ['scheduler_random', 'scheduler', 'radix_cache', 'page_pool', 'req_table', 'replay', 'scheduler_rules']
+TESTS = ['scheduler_random', 'scheduler', 'scheduler_steps', 'radix_cache', 'page_pool', 'req_table', 'replay', 'scheduler_rules']
 
 # Functions that only tests call (what they find is tested by breaking things on purpose), and what
 # takes or releases memory, where a fault is the sanitizers' matter.
@@ -109,7 +109,7 @@ class Bench:
             subprocess.check_call([CC, self.object('tests/unit/test_%s.c' % test)] + objects + self.libs + ['-o', program])
             # A loop without an end is stopped by its CPU time, whatever else the machine does.
             if subprocess.call([program], cwd=self.work, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (10, 10))) != 0:
+                               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (4, 4))) != 0:
                 return test
         return None
 
@@ -132,7 +132,9 @@ def main():
         bench = Bench(work)
         if bench.noticed_by():
             sys.exit('mutate: the tests fail without a mutant')
-        for m in mutants:
+        for number, m in enumerate(mutants):
+            if sys.stderr.isatty():
+                print('\r%d of %d' % (number, len(mutants)), end='', file=sys.stderr)
             source = 'scheduler_proc/' + m.file
             path = os.path.join(work, source)
             original = open(path).read()

@@ -114,6 +114,10 @@ START_TEST(what_was_inserted_is_matched)
     ck_assert_int_eq(match("bc").num_pages, 0);
     ck_assert_int_eq(match("").num_pages, 0);
     ck_assert_int_eq(cache->evictable_pages, 3);
+    insert("abcdefgh"); /* a node behind a node */
+    ck_assert_int_eq(prefix_cache_peek(cache, ids_of("abcdefgh"), 8), 8);
+    ck_assert_int_eq(prefix_cache_peek(cache, ids_of("abcdefgh"), 5), 5);
+    ck_assert_int_eq(prefix_cache_peek(cache, ids_of("abcdxxxx"), 8), 4);
     teardown();
 }
 END_TEST

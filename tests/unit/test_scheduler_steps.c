@@ -1,0 +1,419 @@
+/* test_scheduler_steps.c - what steps hold: chunks, policies, order, cached prefixes. */
+#include "scheduler_proc/scheduler.h"
+
+#include "tests/unit/check_main.h"
+#include "tests/unit/rig.h"
+
+static struct rig rig;
+static struct scheduler_stats stats;
+
+static const struct scheduler_stats *get_stats(void)
+{
+    scheduler_get_stats(rig.scheduler, &stats);
+    return &stats;
+}
+
+static struct request_msg request_of(uint64_t uid, const int32_t *ids, size_t num_ids)
+{
+    return (struct request_msg){.uid = uid,
+                                .input_ids = ids,
+                                .num_input_ids = num_ids,
+                                .sampling = {.top_p = 1.0F, .max_tokens = 4}};
+}
+
+/* ---- chunks ---- */
+
+START_TEST(a_lone_prompt_has_the_chunks_that_the_budget_implies)
+{
+    static const struct {
+        int32_t page_size, budget, prompt_len, num_chunks;
+    } cases[] = {
+        {1, 5, 23, 5},  {4, 7, 23, 6},   {4, 7, 24, 6},   {4, 64, 63, 1},    {4, 64, 64, 1},
+        {4, 64, 65, 2}, {4, 64, 70, 2},  {4, 64, 127, 2}, {4, 64, 128, 2},   {4, 64, 129, 3},
+        {16, 5, 33, 3}, {16, 64, 64, 1}, {4, 3, 4, 1},    {4, 8192, 200, 1},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct scheduler_config config = rig_config();
+        config.page_size = cases[i].page_size;
+        config.num_pages = 256;
+        config.max_prefill_tokens = cases[i].budget;
+        config.cache_type = i % 2 ? CACHE_NAIVE : CACHE_RADIX;
+        rig_init(&rig, &config);
+        rig_submit(&rig, 1, 20, cases[i].prompt_len, 1);
+        rig_run_until_idle(&rig);
+        rig_expect_text(&rig, 1, 20, cases[i].prompt_len, 1);
+        ck_assert_int_eq(get_stats()->num_steps, cases[i].num_chunks);
+        rig_expect_idle(&rig);
+        rig_deinit(&rig);
+    }
+}
+END_TEST
+
+/* A prompt of several chunks beside a stream: neither sees the other. */
+START_TEST(middle_chunks_are_silent)
+{
+    for (int policy = 0; policy < 2; policy++) {
+        struct scheduler_config config = rig_config();
+        config.policy = policy ? POLICY_MIXED : POLICY_PREFILL_FIRST;
+        config.max_prefill_tokens = 16;
+        rig_init(&rig, &config);
+        rig_submit(&rig, 1, 20, 10, 12);
+        rig_turn(&rig);
+        rig_submit(&rig, 2, 300, 50, 6);
+        rig_run_until_idle(&rig);
+        rig_expect_text(&rig, 1, 20, 10, 12);
+        rig_expect_text(&rig, 2, 300, 50, 6);
+        rig_deinit(&rig);
+    }
+}
+END_TEST
+
+/* ---- policies ---- */
+
+static int32_t longest_gap; /* steps without a row of the first stream, whose row is 0 */
+static int32_t gap;
+
+static void watch_stream(struct rig *self, const struct batch *batch)
+{
+    bool is_there = false;
+
+    (void)self;
+    for (int32_t i = 0; i < batch->num_rows; i++)
+        is_there |= batch->rows[i].table_idx == 0;
+    gap = is_there ? 0 : gap + 1;
+    longest_gap = gap > longest_gap ? gap : longest_gap;
+}
+
+/* A stream decodes while 20 prompts of four steps each arrive. */
+static void run_stream_beside_prompts(enum policy policy)
+{
+    struct scheduler_config config = rig_config();
+
+    config.policy = policy;
+    config.num_pages = 256;
+    config.max_prefill_tokens = 16;
+    rig_init(&rig, &config);
+    longest_gap = gap = 0;
+    rig_submit(&rig, 1, 20, 10, 100);
+    rig_turn(&rig);
+    rig.on_launch = watch_stream;
+    for (uint64_t uid = 2; uid < 22; uid++)
+        rig_submit(&rig, uid, 40 * (int32_t)uid, 64, 2);
+    for (int i = 0; i < 100; i++)
+        rig_turn(&rig);
+    ck_assert_int_gt(rig_tokens(&rig, 1, NULL, NULL, NULL), 0);
+    rig.on_launch = NULL;
+    rig_run_until_idle(&rig);
+    rig_expect_text(&rig, 1, 20, 10, 100);
+    rig_deinit(&rig);
+}
+
+START_TEST(prefill_first_passes_a_stream_over_eight_times)
+{
+    run_stream_beside_prompts(POLICY_PREFILL_FIRST);
+    ck_assert_int_eq(longest_gap, 8);
+}
+END_TEST
+
+START_TEST(mixed_carries_every_stream_in_every_step)
+{
+    run_stream_beside_prompts(POLICY_MIXED);
+    ck_assert_int_eq(longest_gap, 0);
+}
+END_TEST
+
+/* The order in which requests began. */
+static int32_t order_of_starts(int32_t *out_uids)
+{
+    int32_t num = 0;
+
+    for (int32_t i = 0; i < rig.num_outputs; i++)
+        if (rig.outputs[i].is_first)
+            out_uids[num++] = (int32_t)rig.outputs[i].uid;
+    return num;
+}
+
+/* The head that does not fit is not passed by those behind it, and is served when it fits. */
+START_TEST(the_head_of_the_queue_is_not_passed)
+{
+    struct scheduler_config config = rig_config();
+    int32_t order[8];
+
+    rig_init(&rig, &config);
+    rig_submit(&rig, 1, 20, 100, 100);  /* 50 of 64 pages */
+    rig_submit(&rig, 2, 300, 100, 100); /* does not fit beside it */
+    for (uint64_t uid = 3; uid < 8; uid++)
+        rig_submit(&rig, uid, 40 * (int32_t)uid, 5, 4);
+    rig_run_until_idle(&rig);
+    ck_assert_int_eq(order_of_starts(order), 7);
+    for (int32_t i = 0; i < 7; i++)
+        ck_assert_int_eq(order[i], i + 1);
+    rig_deinit(&rig);
+}
+END_TEST
+
+/* With the cached order a cached prompt goes before others, but the first is passed 8 times at
+ * most. */
+START_TEST(cached_order_passes_the_first_eight_times)
+{
+    struct scheduler_config config = rig_config();
+    int32_t uids[32];
+
+    config.queue_order = ORDER_CACHED;
+    config.max_running_reqs = 1;
+    rig_init(&rig, &config);
+    rig_submit(&rig, 1, 20, 40, 2);
+    rig_run_until_idle(&rig);
+    rig_submit(&rig, 2, 500, 40, 2); /* nothing of it is cached */
+    rig_submit(&rig, 3, 600, 40, 2);
+    for (uint64_t uid = 4; uid < 16; uid++)
+        rig_submit(&rig, uid, 20, 40, 2);
+    rig_run_until_idle(&rig);
+    ck_assert_int_eq(order_of_starts(uids), 15);
+    for (int32_t i = 1; i <= 8; i++)
+        ck_assert_int_eq(uids[i], i + 3);
+    ck_assert_int_eq(uids[9], 2);
+    ck_assert_int_eq(uids[10], 12); /* 3 is the first now, and may be passed in its turn */
+    ck_assert_int_eq(uids[14], 3);
+    for (uint64_t uid = 4; uid < 16; uid++)
+        rig_expect_text(&rig, uid, 20, 40, 2);
+    rig_expect_text(&rig, 2, 500, 40, 2);
+    rig_deinit(&rig);
+}
+END_TEST
+
+START_TEST(cached_order_without_a_cache_is_arrival)
+{
+    struct scheduler_config config = rig_config();
+    int32_t uids[32];
+
+    config.queue_order = ORDER_CACHED;
+    config.max_running_reqs = 1;
+    rig_init(&rig, &config);
+    for (uint64_t uid = 1; uid <= 10; uid++)
+        rig_submit(&rig, uid, 40 * (int32_t)uid, 20, 2);
+    rig_run_until_idle(&rig);
+    ck_assert_int_eq(order_of_starts(uids), 10);
+    for (int32_t i = 0; i < 10; i++)
+        ck_assert_int_eq(uids[i], i + 1);
+    rig_deinit(&rig);
+}
+END_TEST
+
+/* ---- the cache ---- */
+
+START_TEST(a_prompt_that_is_all_cached_computes_one_token)
+{
+    struct scheduler_config config = rig_config();
+
+    for (int32_t num_pages = 1; num_pages <= 3; num_pages++) {
+        rig_init(&rig, &config);
+        for (uint64_t uid = 1; uid <= 2; uid++) {
+            rig_submit(&rig, uid, 20, 4 * num_pages, 3);
+            rig_run_until_idle(&rig);
+            rig_expect_text(&rig, uid, 20, 4 * num_pages, 3);
+        }
+        ck_assert_int_eq(rig_first(&rig, 2)->num_cached_tokens, 4 * (num_pages - 1));
+        rig_deinit(&rig);
+    }
+}
+END_TEST
+
+START_TEST(outputs_are_cached_too)
+{
+    struct scheduler_config config = rig_config();
+    int32_t ids[32];
+
+    rig_init(&rig, &config);
+    rig_submit(&rig, 1, 20, 10, 12);
+    rig_run_until_idle(&rig);
+    for (int32_t i = 0; i < 10; i++)
+        ids[i] = 20 + i;
+    rig_tokens(&rig, 1, ids + 10, NULL, NULL);
+    struct request_msg request = request_of(2, ids, 22);
+    rig_submit_request(&rig, &request);
+    rig_run_until_idle(&rig);
+    /* 21 positions have K and V: the last token's was never computed. */
+    ck_assert_int_eq(rig_first(&rig, 2)->num_cached_tokens, 20);
+    rig_deinit(&rig);
+}
+END_TEST
+
+/* The second of two long twins, chunk behind chunk, computes next to nothing. */
+START_TEST(twins_in_flight_share)
+{
+    for (int overlap = 0; overlap < 2; overlap++) {
+        struct scheduler_config config = rig_config();
+        config.max_prefill_tokens = 16;
+        rig_init(&rig, &config);
+        rig.is_overlapped = overlap;
+        rig_submit(&rig, 1, 20, 100, 4);
+        rig_submit(&rig, 2, 20, 100, 4);
+        rig_run_until_idle(&rig);
+        rig_expect_text(&rig, 1, 20, 100, 4);
+        rig_expect_text(&rig, 2, 20, 100, 4);
+        ck_assert_int_le(get_stats()->num_prefill_tokens, 100 + 16 + 4);
+        rig_expect_idle(&rig);
+        rig_deinit(&rig);
+    }
+}
+END_TEST
+
+START_TEST(naive_caches_nothing_and_gives_the_same_text)
+{
+    struct scheduler_config config = rig_config();
+
+    config.cache_type = CACHE_NAIVE;
+    config.max_prefill_tokens = 16;
+    rig_init(&rig, &config);
+    for (uint64_t uid = 1; uid <= 3; uid++)
+        rig_submit(&rig, uid, 20, 50, 8);
+    rig_run_until_idle(&rig);
+    for (uint64_t uid = 1; uid <= 3; uid++) {
+        rig_expect_text(&rig, uid, 20, 50, 8);
+        ck_assert_int_eq(rig_first(&rig, uid)->num_cached_tokens, 0);
+    }
+    ck_assert_int_eq(get_stats()->cached_pages, 0);
+    rig_expect_idle(&rig);
+    rig_deinit(&rig);
+}
+END_TEST
+
+/* A pool for one and a half of them, a prefix for all, long outputs: they wait for each other. */
+START_TEST(late_admission_with_a_prefix_is_right)
+{
+    struct scheduler_config config = rig_config();
+
+    config.num_pages = 24;
+    config.max_seq_len = 96;
+    rig_init(&rig, &config);
+    for (uint64_t uid = 1; uid <= 8; uid++)
+        rig_submit(&rig, uid, 20, 20 + (int32_t)uid, 40);
+    rig_run_until_idle(&rig);
+    for (uint64_t uid = 1; uid <= 8; uid++)
+        rig_expect_text(&rig, uid, 20, 20 + (int32_t)uid, 40);
+    rig_expect_idle(&rig);
+    rig_deinit(&rig);
+}
+END_TEST
+
+/* A long stream on a prefix while 500 others force eviction. */
+START_TEST(pages_in_use_are_not_evicted)
+{
+    struct scheduler_config config = rig_config();
+
+    config.max_queued = 600;
+    rig_init(&rig, &config);
+    rig_submit(&rig, 1, 20, 40, 80);
+    rig_turn(&rig);
+    for (uint64_t uid = 2; uid <= 501; uid++)
+        rig_submit(&rig, uid, (int32_t)uid, 30, 2);
+    rig_run_until_idle(&rig);
+    rig_expect_text(&rig, 1, 20, 40, 80);
+    for (uint64_t uid = 2; uid <= 501; uid++)
+        rig_expect_text(&rig, uid, (int32_t)uid, 30, 2);
+    rig_expect_idle(&rig);
+    rig_deinit(&rig);
+}
+END_TEST
+
+START_TEST(flush_empties_what_nobody_uses)
+{
+    struct scheduler_config config = rig_config();
+
+    rig_init(&rig, &config);
+    rig_submit(&rig, 1, 20, 40, 4);
+    rig_run_until_idle(&rig);
+    rig_submit(&rig, 2, 20, 20, 30);
+    rig_turn(&rig);
+    int32_t num_cached = get_stats()->cached_pages;
+    int32_t num_freed = scheduler_flush_cache(rig.scheduler);
+    ck_assert_int_gt(num_freed, 0);
+    ck_assert_int_eq(get_stats()->cached_pages, num_cached - num_freed);
+    ck_assert_int_gt(get_stats()->protected_pages, 0);
+    rig_run_until_idle(&rig);
+    rig_expect_text(&rig, 2, 20, 20, 30);
+    rig_expect_idle(&rig);
+    rig_deinit(&rig);
+}
+END_TEST
+
+/* 3 requests of one token and 17 more, 4 pages of 16: whole pages are reserved, so nobody starves.
+ */
+START_TEST(admission_counts_whole_pages)
+{
+    struct scheduler_config config = rig_config();
+
+    config.page_size = 16;
+    config.num_pages = 4;
+    config.max_seq_len = 64;
+    rig_init(&rig, &config);
+    for (uint64_t uid = 1; uid <= 3; uid++)
+        rig_submit(&rig, uid, 40 * (int32_t)uid, 1, 17);
+    rig_run_until_idle(&rig);
+    for (uint64_t uid = 1; uid <= 3; uid++)
+        rig_expect_text(&rig, uid, 40 * (int32_t)uid, 1, 17);
+    rig_expect_idle(&rig);
+    rig_deinit(&rig);
+}
+END_TEST
+
+/* Thousands of ends of each kind on shared prefixes leave every page where it belongs. */
+START_TEST(pages_do_not_vanish)
+{
+    struct scheduler_config config = rig_config();
+    uint64_t uid = 1;
+
+    rig_init(&rig, &config);
+    for (int round = 0; round < 500; round++) {
+        for (int i = 0; i < 6; i++, uid++)
+            rig_submit(&rig, uid, round % 3 * 100, 3 + (int32_t)(uid * 7 % 60), 2 + i);
+        for (int i = 0; i < 4; i++)
+            rig_turn(&rig);
+        rig_abort(&rig, uid - 1);
+        rig_abort(&rig, uid - 4);
+        if (scheduler_has_work(rig.scheduler) && round % 4 == 3)
+            rig_run_until_idle(&rig);
+    }
+    rig_run_until_idle(&rig);
+    rig_expect_idle(&rig);
+    ck_assert_int_eq(get_stats()->num_accepted + get_stats()->num_rejected, 3000);
+    rig_deinit(&rig);
+}
+END_TEST
+
+/* The packed block holds any one request and then some: many long cached prompts take several
+ * steps. */
+START_TEST(a_step_takes_what_its_block_holds)
+{
+    struct scheduler_config config = rig_config();
+
+    config.page_size = 1;
+    config.num_pages = 40000;
+    config.max_seq_len = 4000;
+    config.max_running_reqs = 8;
+    config.max_prefill_tokens = 8;
+    rig_init(&rig, &config);
+    rig.checks = false;
+    rig_submit(&rig, 1, 20, 3900, 1);
+    rig_run_until_idle(&rig);
+    for (uint64_t uid = 2; uid <= 9; uid++)
+        rig_submit(&rig, uid, 20, 3900, 1);
+    rig_run_until_idle(&rig);
+    for (uint64_t uid = 2; uid <= 9; uid++)
+        rig_expect_text(&rig, uid, 20, 3900, 1);
+    rig_expect_idle(&rig);
+    rig_deinit(&rig);
+}
+END_TEST
+
+CHECK_MAIN("scheduler_steps", a_lone_prompt_has_the_chunks_that_the_budget_implies,
+           middle_chunks_are_silent, prefill_first_passes_a_stream_over_eight_times,
+           mixed_carries_every_stream_in_every_step, the_head_of_the_queue_is_not_passed,
+           cached_order_passes_the_first_eight_times, cached_order_without_a_cache_is_arrival,
+           a_prompt_that_is_all_cached_computes_one_token, outputs_are_cached_too,
+           twins_in_flight_share, naive_caches_nothing_and_gives_the_same_text,
+           late_admission_with_a_prefix_is_right, pages_in_use_are_not_evicted,
+           flush_empties_what_nobody_uses, admission_counts_whole_pages, pages_do_not_vanish,
+           a_step_takes_what_its_block_holds)
