@@ -7,6 +7,8 @@
  */
 #include "scheduler_proc/scheduler_state.h"
 
+#include <assert.h>
+
 /* Every chunk but a prompt's last ends on a page boundary; start is on one. */
 int32_t scheduler_chunk_len(const struct scheduler *scheduler, int32_t start, int32_t prompt_len,
                             int32_t budget)
@@ -28,7 +30,8 @@ bool scheduler_has_room(const struct scheduler *scheduler, const struct step *st
            num_tokens + num_pages <= limits->max_values - batch->num_values;
 }
 
-/* Adds the next chunk of req; 0 when it must wait for the next step. */
+/* Adds the next chunk of req; 0 when the block has no room for it. The budget is a page or more, or
+ * admission has seen to it. */
 static int32_t add_chunk(struct scheduler *scheduler, struct step *step, struct req *req,
                          int32_t budget)
 {
@@ -36,7 +39,8 @@ static int32_t add_chunk(struct scheduler *scheduler, struct step *step, struct 
     int32_t end = req->cached_len + chunk;
     int32_t num_pages = scheduler_num_pages(scheduler, end) - req->synced_pages;
 
-    if (chunk == 0 || !scheduler_has_room(scheduler, step, chunk, num_pages))
+    assert(chunk > 0);
+    if (!scheduler_has_room(scheduler, step, chunk, num_pages))
         return 0;
     scheduler_extend_row(scheduler, req, end);
     step_add_row(step, req, chunk, scheduler->config.page_size);

@@ -190,6 +190,19 @@ START_TEST(the_oldest_leaf_goes_first)
 }
 END_TEST
 
+START_TEST(no_more_is_evicted_than_needed)
+{
+    setup();
+    insert("ab");
+    insert("cd");
+    insert("ef");
+    ck_assert_int_eq(evict(2), 2);
+    ck_assert_int_eq(evict(0), 0);
+    ck_assert_int_eq(cache->evictable_pages, 4);
+    teardown();
+}
+END_TEST
+
 START_TEST(a_parent_goes_behind_its_children)
 {
     setup();
@@ -317,6 +330,7 @@ END_TEST
 
 CHECK_MAIN("radix_cache", what_was_inserted_is_matched, only_whole_pages_match,
            branches_split_at_the_page_where_they_part, a_match_goes_on_from_a_handle,
-           the_oldest_leaf_goes_first, a_parent_goes_behind_its_children, a_locked_prefix_stays,
+           the_oldest_leaf_goes_first, no_more_is_evicted_than_needed,
+           a_parent_goes_behind_its_children, a_locked_prefix_stays,
            a_split_of_a_locked_node_keeps_both_halves, a_lock_moves_down,
            pages_and_nodes_are_used_again, check_sees_a_broken_tree, naive_keeps_nothing)

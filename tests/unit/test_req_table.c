@@ -127,5 +127,30 @@ START_TEST(a_client_has_its_requests_in_order)
 }
 END_TEST
 
+START_TEST(many_clients_are_found_each)
+{
+    struct client_table table;
+    struct req *reqs[NUM_REQS];
+
+    ck_assert_int_eq(client_table_init(&table, NUM_REQS).code, STATUS_OK);
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < NUM_REQS; i++) {
+            struct client_id id = {.bytes = {1, (uint8_t)i, (uint8_t)(i / 256)}};
+            reqs[i] = create((uint64_t)i + 1);
+            client_table_add(&table, &id, reqs[i]);
+        }
+        ck_assert_int_eq(table.num_clients, NUM_REQS);
+        for (int i = 0; i < NUM_REQS; i++) {
+            struct client_id id = {.bytes = {1, (uint8_t)i, (uint8_t)(i / 256)}};
+            ck_assert_ptr_eq(client_table_find(&table, &id)->first, reqs[i]);
+            client_table_remove(&table, reqs[i]);
+            ck_assert_ptr_null(client_table_find(&table, &id));
+            req_destroy(&reqs[i]);
+        }
+    }
+    client_table_deinit(&table);
+}
+END_TEST
+
 CHECK_MAIN("req_table", a_request_is_a_copy, uids_are_found_until_removed, rows_are_taken_and_given,
-           a_client_has_its_requests_in_order)
+           a_client_has_its_requests_in_order, many_clients_are_found_each)

@@ -201,6 +201,151 @@ START_TEST(cached_order_without_a_cache_is_arrival)
 }
 END_TEST
 
+/* Only the first 16 are looked at. */
+START_TEST(cached_order_looks_at_sixteen)
+{
+    for (int32_t place = 16; place <= 17; place++) {
+        struct scheduler_config config = rig_config();
+        int32_t uids[32];
+        config.queue_order = ORDER_CACHED;
+        config.max_running_reqs = 1;
+        rig_init(&rig, &config);
+        rig_submit(&rig, 100, 900, 40, 2);
+        rig_run_until_idle(&rig);
+        for (int32_t i = 1; i <= 17; i++)
+            rig_submit(&rig, (uint64_t)i, i == place ? 900 : 45 * i, 40, 2);
+        rig_run_until_idle(&rig);
+        order_of_starts(uids);
+        ck_assert_int_eq(uids[1], place == 16 ? 16 : 1);
+        rig_deinit(&rig);
+    }
+}
+END_TEST
+
+/* ---- what a step costs ---- */
+
+static int32_t num_page_values, num_token_values;
+
+static void count_values(struct rig *self, const struct batch *batch)
+{
+    (void)self;
+    for (int32_t i = 0; i < batch->num_page_spans; i++)
+        num_page_values += batch->page_spans[i].len;
+    for (int32_t i = 0; i < batch->num_token_spans; i++)
+        num_token_values += batch->token_spans[i].len;
+}
+
+START_TEST(the_device_is_told_each_thing_once)
+{
+    struct scheduler_config config = rig_config();
+
+    config.max_prefill_tokens = 16;
+    rig_init(&rig, &config);
+    rig.on_launch = count_values;
+    num_page_values = num_token_values = 0;
+    rig_submit(&rig, 1, 20, 50, 51);
+    rig_run_until_idle(&rig);
+    ck_assert_int_eq(num_page_values, 25); /* 100 positions */
+    ck_assert_int_eq(num_token_values, 50);
+    num_page_values = num_token_values = 0;
+    rig_submit(&rig, 2, 20, 50, 2); /* 48 positions are found: their pages, not their tokens */
+    rig_run_until_idle(&rig);
+    ck_assert_int_eq(num_page_values, 13);
+    ck_assert_int_eq(num_token_values, 2);
+    rig_deinit(&rig);
+}
+END_TEST
+
+START_TEST(a_step_takes_several_prompts_within_the_budget)
+{
+    struct scheduler_config config = rig_config();
+
+    config.max_prefill_tokens = 8;
+    rig_init(&rig, &config);
+    rig_submit(&rig, 1, 100, 3, 1);
+    rig_submit(&rig, 2, 200, 5, 1); /* the rest of the budget, to the token */
+    rig_submit(&rig, 3, 300, 2, 1);
+    rig_submit(&rig, 4, 400, 7, 1); /* a page of it beside 3 */
+    rig_run_until_idle(&rig);
+    ck_assert_int_eq(get_stats()->num_steps, 3);
+    rig_deinit(&rig);
+}
+END_TEST
+
+START_TEST(no_more_is_reserved_or_evicted_than_needed)
+{
+    struct scheduler_config config = rig_config();
+
+    rig_init(&rig, &config);
+    rig_submit(&rig, 1, 100, 64, 65); /* 128 positions: 32 of 64 pages each */
+    rig_submit(&rig, 2, 300, 64, 65);
+    rig_turn(&rig);
+    rig_turn(&rig);
+    ck_assert_int_eq(get_stats()->num_running, 2);
+    rig_run_until_idle(&rig);
+    scheduler_flush_cache(rig.scheduler);
+    for (uint64_t uid = 3; uid < 63; uid++) {
+        rig_submit(&rig, uid, 11 * (int32_t)uid, 4, 1);
+        rig_run_until_idle(&rig);
+    }
+    ck_assert_int_eq(get_stats()->cached_pages, 60);
+    rig_submit(&rig, 63, 900, 28, 1); /* 7 pages, 4 are free */
+    rig_run_until_idle(&rig);
+    ck_assert_int_eq(get_stats()->cached_pages, 64);
+    rig_deinit(&rig);
+}
+END_TEST
+
+/* Pages that are given back are used by the next step, though a step in flight still writes them.
+ */
+START_TEST(freed_pages_are_used_at_once)
+{
+    struct scheduler_config config = rig_config();
+
+    rig_init(&rig, &config);
+    rig.eos_at = 1;
+    rig_submit(&rig, 1, 100, 64, 130);
+    rig_submit(&rig, 2, 300, 64, 130);
+    rig_launch(&rig);
+    rig_launch(&rig);
+    rig_process(&rig);
+    rig_launch(&rig);
+    ck_assert_int_eq(get_stats()->num_queued, 1);
+    rig_process(&rig); /* 1 has ended, its last row is in flight */
+    ck_assert_int_eq(get_stats()->num_waiting_rows, 1);
+    rig_launch(&rig);
+    ck_assert_int_eq(get_stats()->num_queued, 0);
+    rig_run_until_idle(&rig);
+    rig_expect_idle(&rig);
+    rig_deinit(&rig);
+}
+END_TEST
+
+/* Seven steps of eight twins each: their remapped rows do not fit one block, so streams take turns.
+ */
+START_TEST(streams_that_bring_many_pages_take_turns)
+{
+    struct scheduler_config config = rig_config();
+
+    config.page_size = 1;
+    config.num_pages = 120000;
+    config.max_seq_len = 2000;
+    config.max_running_reqs = 57;
+    config.max_prefill_tokens = 8 * 1900;
+    rig_init(&rig, &config);
+    rig.checks = false;
+    rig_submit(&rig, 100, 20, 10, 9);
+    for (uint64_t uid = 1; uid <= 56; uid++)
+        rig_submit(&rig, uid, 100 * (1 + (int32_t)(uid - 1) / 8), 1890, 3);
+    rig_run_until_idle(&rig);
+    for (uint64_t uid = 1; uid <= 56; uid++)
+        rig_expect_text(&rig, uid, 100 * (1 + (int32_t)(uid - 1) / 8), 1890, 3);
+    rig_expect_text(&rig, 100, 20, 10, 9);
+    rig_expect_idle(&rig);
+    rig_deinit(&rig);
+}
+END_TEST
+
 /* ---- the cache ---- */
 
 START_TEST(a_prompt_that_is_all_cached_computes_one_token)
@@ -257,6 +402,26 @@ START_TEST(twins_in_flight_share)
         rig_expect_idle(&rig);
         rig_deinit(&rig);
     }
+}
+END_TEST
+
+/* The second twin starts in the step before the first's chunk is known, and finds it a step later.
+ */
+START_TEST(a_prompt_half_way_finds_what_a_twin_has_computed)
+{
+    struct scheduler_config config = rig_config();
+
+    config.max_prefill_tokens = 16;
+    rig_init(&rig, &config);
+    rig_submit(&rig, 1, 20, 20, 2);
+    rig_submit(&rig, 2, 20, 20, 2);
+    rig_run_until_idle(&rig);
+    rig_expect_text(&rig, 1, 20, 20, 2);
+    rig_expect_text(&rig, 2, 20, 20, 2);
+    ck_assert_int_eq(get_stats()->num_prefill_tokens, 16 + 4 + 12 + 4);
+    ck_assert_int_eq(get_stats()->num_cached_tokens, 4);
+    ck_assert_int_eq(rig_first(&rig, 2)->num_cached_tokens, 4);
+    rig_deinit(&rig);
 }
 END_TEST
 
@@ -412,8 +577,12 @@ CHECK_MAIN("scheduler_steps", a_lone_prompt_has_the_chunks_that_the_budget_impli
            middle_chunks_are_silent, prefill_first_passes_a_stream_over_eight_times,
            mixed_carries_every_stream_in_every_step, the_head_of_the_queue_is_not_passed,
            cached_order_passes_the_first_eight_times, cached_order_without_a_cache_is_arrival,
-           a_prompt_that_is_all_cached_computes_one_token, outputs_are_cached_too,
-           twins_in_flight_share, naive_caches_nothing_and_gives_the_same_text,
-           late_admission_with_a_prefix_is_right, pages_in_use_are_not_evicted,
-           flush_empties_what_nobody_uses, admission_counts_whole_pages, pages_do_not_vanish,
-           a_step_takes_what_its_block_holds)
+           cached_order_looks_at_sixteen, the_device_is_told_each_thing_once,
+           a_step_takes_several_prompts_within_the_budget,
+           no_more_is_reserved_or_evicted_than_needed, freed_pages_are_used_at_once,
+           streams_that_bring_many_pages_take_turns, a_prompt_that_is_all_cached_computes_one_token,
+           outputs_are_cached_too, twins_in_flight_share,
+           a_prompt_half_way_finds_what_a_twin_has_computed,
+           naive_caches_nothing_and_gives_the_same_text, late_admission_with_a_prefix_is_right,
+           pages_in_use_are_not_evicted, flush_empties_what_nobody_uses,
+           admission_counts_whole_pages, pages_do_not_vanish, a_step_takes_what_its_block_holds)

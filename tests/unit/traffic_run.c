@@ -15,6 +15,8 @@ struct record {
     const struct traffic_op *op;
     bool accepted, aborted, ended;
     int32_t num_tokens;
+    int32_t num_computed; /* prompt tokens that steps have computed */
+    int32_t num_cached;   /* as its first row said */
     struct fake_text text;
 };
 
@@ -27,6 +29,7 @@ struct run {
     const struct batch *launched[2];
     int32_t *results[2]; /* owned, [max_rows] */
     int32_t num_launched;
+    struct scheduler_stats counts; /* what the counters must be */
 };
 
 static void fail(struct run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -81,7 +84,15 @@ static void judge_row(struct run *run, const struct token_row *row)
         (row->reply_to.size != sizeof(uid) || memcmp(row->reply_to.data, &uid, sizeof(uid)) != 0 ||
          row->num_prompt_tokens != op->prompt_len || row->num_cached_tokens >= op->prompt_len))
         fail(run, "uid %llu: reply_to or counts are wrong", uid);
+    if (row->is_first)
+        record->num_cached = row->num_cached_tokens;
     record->ended = row->finish != FINISH_NONE;
+    run->counts.num_aborted += row->finish == FINISH_ABORT;
+    run->counts.num_errors += row->finish == FINISH_ERROR;
+    run->counts.num_finished += row->finish == FINISH_STOP || row->finish == FINISH_LENGTH;
+    if (row->token != TOKEN_NONE && record->num_computed + record->num_cached != op->prompt_len)
+        fail(run, "uid %llu: %d tokens computed and %d cached of a prompt of %d", uid,
+             record->num_computed, record->num_cached, op->prompt_len);
     if (row->finish == FINISH_ABORT) {
         if (!record->aborted || row->token != TOKEN_NONE || row->error != ERROR_ABORTED)
             fail(run, "uid %llu: aborted, and nobody asked", uid);
@@ -159,6 +170,8 @@ static void submit(struct run *run, struct record *record)
     scheduler_submit(run->scheduler, &request);
     scheduler_rejections(run->scheduler, &num_rejections);
     record->accepted = num_rejections == num_before;
+    run->counts.num_rejected += !record->accepted;
+    run->counts.num_accepted += record->accepted;
     if (!record->accepted && !is_twin_uid && op->prompt_len > 0 &&
         op->prompt_len < run->traffic->config.max_seq_len)
         fail(run, "uid %llu: refused", (unsigned long long)uid);
@@ -194,6 +207,32 @@ static bool is_nan(void *context, const struct batch_row *row)
     return seed != 0 && fake_hash(seed + row->req->uid, (uint64_t)row->start) % 8 == 0;
 }
 
+/* Prompt and decode tokens by what the rows say. */
+static void count_rows(struct run *run, const struct batch *batch)
+{
+    int32_t num_prefill_tokens = 0;
+
+    for (int32_t i = 0; i < batch->num_rows; i++) {
+        const struct batch_row *row = &batch->rows[i];
+        struct record *record = find_record(run, row->req->uid);
+        if (!record) {
+            fail(run, "row of an unknown request");
+            return;
+        }
+        if (row->start >= record->op->prompt_len) {
+            run->counts.num_decode_tokens += row->extend_len;
+            continue;
+        }
+        num_prefill_tokens += row->extend_len;
+        run->counts.num_prompt_tokens += record->num_computed == 0 ? record->op->prompt_len : 0;
+        record->num_computed += row->extend_len;
+    }
+    run->counts.num_prefill_tokens += num_prefill_tokens;
+    if (num_prefill_tokens != batch->num_prefill_tokens)
+        fail(run, "%d prompt tokens in a step that says %d", num_prefill_tokens,
+             batch->num_prefill_tokens);
+}
+
 static bool launch(struct run *run)
 {
     if (run->num_launched == 2)
@@ -208,6 +247,7 @@ static bool launch(struct run *run)
         batch->num_prefill_tokens > run->traffic->config.page_size)
         fail(run, "%d prompt tokens in a step, budget %d", batch->num_prefill_tokens,
              run->traffic->config.max_prefill_tokens);
+    count_rows(run, batch);
     run->launched[run->num_launched] = batch;
     const char *error =
         fake_model_run(&run->model, batch, is_nan, run, run->results[batch->step % 2]);
@@ -223,6 +263,10 @@ static bool process(struct run *run)
     if (run->num_launched == 0)
         return false;
     const struct batch *batch = run->launched[0];
+    for (int32_t i = 0; i < batch->num_rows; i++) {
+        const struct record *record = find_record(run, batch->rows[i].req->uid);
+        run->counts.num_wasted_rows += !record || record->ended;
+    }
     scheduler_finish_step(run->scheduler, batch, run->results[batch->step % 2]);
     run->launched[0] = run->launched[1];
     run->num_launched--;
@@ -257,6 +301,7 @@ static void run_op(struct run *run, int32_t i)
 static void judge_end(struct run *run)
 {
     const struct scheduler_stats *stats = &run->result->stats;
+    struct scheduler_stats *counts = &run->counts;
 
     scheduler_get_stats(run->scheduler, &run->result->stats);
     for (int32_t i = 0; i < run->traffic->num_ops; i++)
@@ -268,8 +313,18 @@ static void judge_end(struct run *run)
         fail(run, "idle: %d queued, %d running, %d waiting, %d private, %d protected, %d free",
              stats->num_queued, stats->num_running, stats->num_waiting_rows, stats->private_pages,
              stats->protected_pages, stats->free_pages);
-    if (stats->num_accepted != stats->num_finished + stats->num_aborted + stats->num_errors)
-        fail(run, "counts of ends do not add up");
+    for (int32_t i = 0; i < run->traffic->num_ops; i++)
+        counts->num_cached_tokens += run->records[i].num_cached;
+    if (stats->num_prefill_tokens != counts->num_prefill_tokens ||
+        stats->num_decode_tokens != counts->num_decode_tokens ||
+        stats->num_prompt_tokens != counts->num_prompt_tokens ||
+        stats->num_cached_tokens != counts->num_cached_tokens ||
+        stats->num_wasted_rows != counts->num_wasted_rows ||
+        stats->num_accepted != counts->num_accepted ||
+        stats->num_rejected != counts->num_rejected ||
+        stats->num_finished != counts->num_finished || stats->num_aborted != counts->num_aborted ||
+        stats->num_errors != counts->num_errors || stats->num_steps != run->result->num_steps)
+        fail(run, "a counter is wrong");
     if (stats->num_wasted_rows > stats->num_accepted * 2)
         fail(run, "%lld wasted rows", (long long)stats->num_wasted_rows);
     scheduler_flush_cache(run->scheduler);
