@@ -113,6 +113,7 @@ bool scheduler_admit(struct scheduler *scheduler, const struct step *step, int32
 {
     if (scheduler->admission_waits || scheduler->queue.num_reqs == 0)
         return false;
+    scheduler->num_admission_tries++;
     if (scheduler->table.num_free_rows == 0) {
         scheduler->admission_waits = true;
         return false;

@@ -92,6 +92,7 @@ static struct status create_parts(struct scheduler *scheduler)
                             config->max_running_reqs);
     if (eos_size > 0)
         memcpy(scheduler->eos_ids, config->eos_ids, eos_size);
+    scheduler->config.eos_ids = scheduler->eos_ids;
     return status_ok();
 }
 
@@ -163,12 +164,9 @@ const struct batch_limits *scheduler_limits(const struct scheduler *scheduler)
 
 void scheduler_record_to(struct scheduler *scheduler, const struct record_sink *sink)
 {
-    struct scheduler_config config = scheduler->config;
-
     scheduler->sink = *sink;
-    config.eos_ids = scheduler->eos_ids;
     if (sink->write)
-        record_head(sink, &config);
+        record_head(sink, &scheduler->config);
 }
 
 void scheduler_abort(struct scheduler *scheduler, const struct abort_msg *abort)
@@ -217,7 +215,6 @@ int32_t scheduler_flush_cache(struct scheduler *scheduler)
 {
     if (scheduler->sink.write)
         record_flush_cache(&scheduler->sink);
-    scheduler->admission_waits = false;
     return prefix_cache_evict(scheduler->cache, INT32_MAX, &scheduler->pool);
 }
 
@@ -321,6 +318,7 @@ void scheduler_get_stats(const struct scheduler *scheduler, struct scheduler_sta
         .num_wasted_rows = scheduler->num_wasted_rows,
         .num_prompt_tokens = scheduler->num_prompt_tokens,
         .num_cached_tokens = scheduler->num_cached_tokens,
+        .num_admission_tries = scheduler->num_admission_tries,
         .num_accepted = scheduler->num_accepted,
         .num_rejected = scheduler->num_rejected,
         .num_finished = scheduler->num_finished,

@@ -38,7 +38,7 @@ struct scheduler_config {
     enum cache_type cache_type;
     enum policy policy;
     enum queue_order queue_order;
-    const int32_t *eos_ids; /* borrowed for the scheduler's life */
+    const int32_t *eos_ids; /* copied by scheduler_create */
     int32_t num_eos_ids;
 };
 
@@ -112,6 +112,7 @@ struct scheduler_stats {
     int64_t num_steps, num_prefill_tokens, num_decode_tokens, num_wasted_rows;
     int64_t num_prompt_tokens,
         num_cached_tokens; /* of admitted requests: hit rate is their ratio */
+    int64_t num_admission_tries; /* only when something has changed since the last that failed */
     int64_t num_accepted, num_rejected, num_finished, num_aborted, num_errors;
 };
 

@@ -54,7 +54,7 @@ struct scheduler {
     int32_t prefill_streak;
 
     int64_t num_prefill_tokens, num_decode_tokens, num_wasted_rows;
-    int64_t num_prompt_tokens, num_cached_tokens;
+    int64_t num_prompt_tokens, num_cached_tokens, num_admission_tries;
     int64_t num_accepted, num_rejected, num_finished, num_aborted, num_errors;
 };
 

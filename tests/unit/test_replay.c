@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tests/unit/check_main.h"
+#include "tests/unit/rig.h"
 #include "tests/unit/traffic.h"
 
 struct log {
@@ -55,6 +56,41 @@ START_TEST(a_log_gives_the_same_steps)
 }
 END_TEST
 
+/* What changes a decision and is no message of a client. */
+START_TEST(drain_flush_and_end_all_are_in_the_log)
+{
+    for (int call = 0; call < 3; call++) {
+        struct scheduler_config config = rig_config();
+        struct replay_result replayed;
+        struct log log = {0};
+        const struct record_sink sink = {.write = append, .context = &log};
+        struct rig rig;
+        rig_init(&rig, &config);
+        scheduler_record_to(rig.scheduler, &sink);
+        rig_submit(&rig, 1, 20, 30, 4);
+        rig_run_until_idle(&rig);
+        rig_submit(&rig, 2, 20, 30, 20);
+        rig_launch(&rig);
+        if (call == 0)
+            scheduler_drain(rig.scheduler);
+        else if (call == 1)
+            scheduler_end_all(rig.scheduler, ERROR_INTERNAL);
+        else
+            scheduler_flush_cache(rig.scheduler);
+        rig_submit(&rig, 3, 20, 30, 4);
+        rig_run_until_idle(&rig);
+        struct status status = replay_run(log.data, log.size, &replayed);
+        ck_assert_msg(status.code == STATUS_OK, "%s", status.msg);
+        int64_t num_tokens = 0;
+        for (int32_t i = 0; i < rig.num_outputs; i++)
+            num_tokens += rig.outputs[i].token != TOKEN_NONE;
+        ck_assert_int_eq(replayed.num_tokens, num_tokens);
+        free(log.data);
+        rig_deinit(&rig);
+    }
+}
+END_TEST
+
 START_TEST(another_step_is_noticed)
 {
     struct traffic_result recorded;
@@ -100,5 +136,5 @@ START_TEST(garbage_is_refused)
 }
 END_TEST
 
-CHECK_MAIN("replay", a_log_gives_the_same_steps, another_step_is_noticed,
-           a_log_that_was_cut_is_a_shorter_log, garbage_is_refused)
+CHECK_MAIN("replay", a_log_gives_the_same_steps, drain_flush_and_end_all_are_in_the_log,
+           another_step_is_noticed, a_log_that_was_cut_is_a_shorter_log, garbage_is_refused)

@@ -13,6 +13,14 @@ static const struct scheduler_stats *get_stats(void)
     return &stats;
 }
 
+static enum finish_reason finish_of(uint64_t uid)
+{
+    enum finish_reason finish;
+
+    rig_tokens(&rig, uid, NULL, &finish, NULL);
+    return finish;
+}
+
 static struct request_msg request_of(uint64_t uid, const int32_t *ids, size_t num_ids)
 {
     return (struct request_msg){.uid = uid,
@@ -50,6 +58,23 @@ START_TEST(a_lone_prompt_has_the_chunks_that_the_budget_implies)
 }
 END_TEST
 
+/* With nobody to wait for, prompts are not held up. */
+START_TEST(each_turn_of_a_lone_prompt_has_a_chunk)
+{
+    struct scheduler_config config = rig_config();
+
+    config.max_prefill_tokens = 4;
+    rig_init(&rig, &config);
+    rig_submit(&rig, 1, 20, 100, 1);
+    for (int i = 0; i < 25; i++) {
+        ck_assert(rig_launch(&rig));
+        rig_process(&rig);
+    }
+    ck_assert(!scheduler_has_work(rig.scheduler));
+    rig_deinit(&rig);
+}
+END_TEST
+
 /* A prompt of several chunks beside a stream: neither sees the other. */
 START_TEST(middle_chunks_are_silent)
 {
@@ -72,7 +97,7 @@ END_TEST
 /* ---- policies ---- */
 
 static int32_t longest_gap; /* steps without a row of the first stream, whose row is 0 */
-static int32_t gap;
+static int32_t gap, num_longest_gaps;
 
 static void watch_stream(struct rig *self, const struct batch *batch)
 {
@@ -83,6 +108,7 @@ static void watch_stream(struct rig *self, const struct batch *batch)
         is_there |= batch->rows[i].table_idx == 0;
     gap = is_there ? 0 : gap + 1;
     longest_gap = gap > longest_gap ? gap : longest_gap;
+    num_longest_gaps += gap == 8;
 }
 
 /* A stream decodes while 20 prompts of four steps each arrive. */
@@ -94,7 +120,7 @@ static void run_stream_beside_prompts(enum policy policy)
     config.num_pages = 256;
     config.max_prefill_tokens = 16;
     rig_init(&rig, &config);
-    longest_gap = gap = 0;
+    longest_gap = gap = num_longest_gaps = 0;
     rig_submit(&rig, 1, 20, 10, 100);
     rig_turn(&rig);
     rig.on_launch = watch_stream;
@@ -113,6 +139,7 @@ START_TEST(prefill_first_passes_a_stream_over_eight_times)
 {
     run_stream_beside_prompts(POLICY_PREFILL_FIRST);
     ck_assert_int_eq(longest_gap, 8);
+    ck_assert_int_eq(num_longest_gaps, 10); /* 80 chunks: prompts are not starved either */
 }
 END_TEST
 
@@ -223,6 +250,44 @@ START_TEST(cached_order_looks_at_sixteen)
 END_TEST
 
 /* ---- what a step costs ---- */
+
+/* The head is looked at when something has changed for it, not in each step. */
+START_TEST(who_waits_is_not_tried_in_each_step)
+{
+    for (int32_t num_rows = 1; num_rows <= 2; num_rows++) { /* waits for the row, for pages */
+        struct scheduler_config config = rig_config();
+        config.max_running_reqs = num_rows;
+        rig_init(&rig, &config);
+        rig_submit(&rig, 1, 20, 10, 200);
+        rig_submit(&rig, 2, 300, 10, 200);
+        for (int i = 0; i < 150; i++)
+            rig_turn(&rig);
+        ck_assert_int_eq(get_stats()->num_queued, 1);
+        ck_assert_int_le(get_stats()->num_admission_tries, 5);
+        rig_run_until_idle(&rig);
+        rig_expect_text(&rig, 2, 300, 10, 200);
+        rig_deinit(&rig);
+    }
+}
+END_TEST
+
+/* A twin that does not fit beside the first fits when the first's prompt is in the cache. */
+START_TEST(a_twin_fits_when_its_prompt_is_cached)
+{
+    struct scheduler_config config = rig_config();
+
+    rig_init(&rig, &config);
+    rig_submit(&rig, 1, 20, 150, 20); /* 43 of 64 pages, 37 of them shared later */
+    rig_submit(&rig, 2, 20, 150, 20);
+    for (int i = 0; i < 6; i++)
+        rig_turn(&rig);
+    ck_assert_int_eq(finish_of(1), FINISH_NONE);
+    ck_assert_int_eq(get_stats()->num_running, 2);
+    rig_run_until_idle(&rig);
+    rig_expect_text(&rig, 2, 20, 150, 20);
+    rig_deinit(&rig);
+}
+END_TEST
 
 static int32_t num_page_values, num_token_values;
 
@@ -577,8 +642,9 @@ CHECK_MAIN("scheduler_steps", a_lone_prompt_has_the_chunks_that_the_budget_impli
            middle_chunks_are_silent, prefill_first_passes_a_stream_over_eight_times,
            mixed_carries_every_stream_in_every_step, the_head_of_the_queue_is_not_passed,
            cached_order_passes_the_first_eight_times, cached_order_without_a_cache_is_arrival,
-           cached_order_looks_at_sixteen, the_device_is_told_each_thing_once,
-           a_step_takes_several_prompts_within_the_budget,
+           cached_order_looks_at_sixteen, each_turn_of_a_lone_prompt_has_a_chunk,
+           who_waits_is_not_tried_in_each_step, a_twin_fits_when_its_prompt_is_cached,
+           the_device_is_told_each_thing_once, a_step_takes_several_prompts_within_the_budget,
            no_more_is_reserved_or_evicted_than_needed, freed_pages_are_used_at_once,
            streams_that_bring_many_pages_take_turns, a_prompt_that_is_all_cached_computes_one_token,
            outputs_are_cached_too, twins_in_flight_share,

@@ -123,6 +123,33 @@ static void judge_row(struct run *run, const struct token_row *row)
     record->num_tokens++;
 }
 
+/* Running and waiting requests and pages, as stats have them now. */
+static void judge_stats(struct run *run)
+{
+    struct scheduler_stats stats;
+    int32_t num_waiting = 0, num_open = 0;
+
+    for (int32_t k = 0; k < run->num_launched; k++)
+        for (int32_t i = 0; i < run->launched[k]->num_rows; i++) {
+            const struct req *req = run->launched[k]->rows[i].req;
+            bool is_again = false;
+            for (int32_t j = 0; k == 1 && j < run->launched[0]->num_rows; j++)
+                is_again |= run->launched[0]->rows[j].req == req;
+            num_waiting += !is_again && req_is_finished(req);
+        }
+    for (int32_t i = 0; i < run->traffic->num_ops; i++)
+        num_open += run->records[i].accepted && !run->records[i].ended;
+    scheduler_get_stats(run->scheduler, &stats);
+    if (stats.num_queued + stats.num_running != num_open || stats.num_waiting_rows != num_waiting)
+        fail(run, "%d queued, %d running, %d waiting; %d are open, %d wait", stats.num_queued,
+             stats.num_running, stats.num_waiting_rows, num_open, num_waiting);
+    if (stats.cached_pages != stats.evictable_pages + stats.protected_pages ||
+        stats.free_pages + stats.cached_pages + stats.private_pages !=
+            run->traffic->config.num_pages ||
+        stats.free_pages < 0 || stats.private_pages < 0)
+        fail(run, "pages in stats do not add up");
+}
+
 static void look(struct run *run)
 {
     int32_t num_rows = 0;
@@ -131,6 +158,7 @@ static void look(struct run *run)
     for (int32_t i = 0; i < num_rows; i++)
         judge_row(run, &rows[i]);
     scheduler_clear_outputs(run->scheduler);
+    judge_stats(run);
     struct status status = scheduler_check(run->scheduler);
     if (status.code)
         fail(run, "check: %s", status.msg);
