@@ -3,7 +3,7 @@
 tests must notice. Prints a table by file, then the survivors. Exit code 1 below 90 % killed, or when a
 survivor is not named in survivors.txt.
 
-    mutate.py [--every N] [--only FILE] [--list]
+    mutate.py [--every N] [--only FILE] [--survivors] [--list]
 """
 import argparse, collections, os, re, resource, shutil, subprocess, sys, tempfile
 
@@ -27,6 +27,11 @@ STATEMENT = re.compile(r'^\s+(?:\*?\(?[a-z_][\w\[\]>.&*()\- ?:]*\s*(?:[-+|&]?=[^
 DECLARATION = re.compile(r'^\s+(?:const |struct |enum |static |u?int\d*_t |bool |size_t |int |char |return |goto )')
 
 Mutant = collections.namedtuple('Mutant', 'file line old new')
+
+
+def key(m):
+    """How survivors.txt names a mutant."""
+    return '%s: %s' % (m.file, 'without ' + m.old.strip() if m.new.strip() == ';' else m.new.strip())
 
 
 def functions(lines):
@@ -118,15 +123,18 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument('--every', type=int, default=1, help='only every Nth mutant')
     parser.add_argument('--only', help='one file')
+    parser.add_argument('--survivors', action='store_true', help='only those that survivors.txt names')
     parser.add_argument('--list', action='store_true')
     args = parser.parse_args()
+    known = {line.strip() for line in open(os.path.join(HERE, 'survivors.txt'))}
     mutants = [m for f in FILES if not args.only or f == args.only for m in mutants_of(f)][::args.every]
+    if args.survivors:
+        mutants = [m for m in mutants if key(m) in known]
     if args.list:
         for m in mutants:
             print('%s:%d\n-%s\n+%s' % (m.file, m.line + 1, m.old, m.new))
         print(len(mutants))
         return 0
-    known = open(os.path.join(HERE, 'survivors.txt')).read()
     killed, total, by_test, survivors = collections.Counter(), collections.Counter(), collections.Counter(), []
     with tempfile.TemporaryDirectory(prefix='mutate.') as work:
         bench = Bench(work)
@@ -160,9 +168,11 @@ def main():
     share = 100.0 * sum(killed.values()) / max(1, sum(total.values()))
     print('%-16s %8d %8d  (%.1f %%)' % ('all', sum(total.values()), sum(killed.values()), share))
     print('first noticed by: ' + ', '.join('%s %d' % pair for pair in by_test.most_common()))
-    unexplained = [m for m in survivors if '%s: %s' % (m.file, m.new.strip()) not in known]
+    unexplained = [m for m in survivors if key(m) not in known]
     for m in unexplained:
-        print('not explained: %s:%d  %s' % (m.file, m.line + 1, m.new.strip()))
+        print('not explained: ' + key(m))
+    if args.survivors:
+        return 0 if len(survivors) == len(mutants) else 1
     return 0 if share >= 90 and not unexplained else 1
 
 

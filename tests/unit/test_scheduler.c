@@ -127,6 +127,14 @@ START_TEST(a_rejection_carries_its_reply_to)
     ck_assert_int_eq(num, 1);
     ck_assert_uint_eq(rejections[0].uid, 1);
     ck_assert_mem_eq(rejections[0].reply_to.data, "to whom", 8);
+    scheduler_clear_outputs(rig.scheduler);
+    scheduler_rejections(rig.scheduler, &num);
+    ck_assert_int_eq(num, 0);
+    for (int i = 0; i < 100; i++)
+        scheduler_submit(rig.scheduler, &request);
+    rejections = scheduler_rejections(rig.scheduler, &num);
+    ck_assert_int_eq(num, 100);
+    ck_assert_mem_eq(rejections[99].reply_to.data, reply_to, 8);
     rig_deinit(&rig);
 }
 END_TEST

@@ -263,6 +263,7 @@ START_TEST(who_waits_is_not_tried_in_each_step)
         for (int i = 0; i < 150; i++)
             rig_turn(&rig);
         ck_assert_int_eq(get_stats()->num_queued, 1);
+        ck_assert_int_ge(get_stats()->num_admission_tries, 2);
         ck_assert_int_le(get_stats()->num_admission_tries, 5);
         rig_run_until_idle(&rig);
         rig_expect_text(&rig, 2, 300, 10, 200);
@@ -331,6 +332,9 @@ START_TEST(a_step_takes_several_prompts_within_the_budget)
     rig_submit(&rig, 2, 200, 5, 1); /* the rest of the budget, to the token */
     rig_submit(&rig, 3, 300, 2, 1);
     rig_submit(&rig, 4, 400, 7, 1); /* a page of it beside 3 */
+    rig_launch(&rig);
+    rig_process(&rig);
+    ck_assert_int_eq(get_stats()->num_finished, 2);
     rig_run_until_idle(&rig);
     ck_assert_int_eq(get_stats()->num_steps, 3);
     rig_deinit(&rig);
