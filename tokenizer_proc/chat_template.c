@@ -322,8 +322,10 @@ static struct status add_variables(const struct chat_template *template,
                                    const struct chat_args *args, struct arena *arena,
                                    struct variables *out)
 {
+    const struct json_value *own = args->special_tokens;
+    bool has_own = own && own->type == JSON_OBJECT;
     size_t num_kwargs = args->kwargs ? args->kwargs->num_items : 0;
-    size_t num_specials = args->special_tokens ? args->special_tokens->num_items : NUM_SPECIALS;
+    size_t num_specials = has_own ? own->num_items : NUM_SPECIALS;
     struct json_value *prompt = arena_calloc(arena, 1, sizeof(*prompt));
 
     out->items =
@@ -332,9 +334,8 @@ static struct status add_variables(const struct chat_template *template,
         return status_error(STATUS_NO_MEMORY, "no memory for messages");
     *prompt = (struct json_value){.type = JSON_BOOL, .boolean = args->add_generation_prompt};
     for (size_t i = 0; i < num_specials; i++) {
-        if (args->special_tokens)
-            add_variable(out, args->special_tokens->keys[i].data, &args->special_tokens->items[i],
-                         false);
+        if (has_own)
+            add_variable(out, own->keys[i].data, &own->items[i], false);
         else if (template->specials[i])
             add_variable(out, special_names[i], template->specials[i], false);
     }
@@ -358,7 +359,8 @@ static struct status check_args(const struct chat_args *args)
         return status_error(STATUS_INVALID, "tools: must be a list");
     if (args->kwargs && args->kwargs->type != JSON_OBJECT && args->kwargs->type != JSON_NULL)
         return status_error(STATUS_INVALID, "kwargs: must be an object");
-    if (args->special_tokens && args->special_tokens->type != JSON_OBJECT)
+    if (args->special_tokens && args->special_tokens->type != JSON_OBJECT &&
+        args->special_tokens->type != JSON_NULL)
         return status_error(STATUS_INVALID, "special_tokens: must be an object");
     return status_ok();
 }
