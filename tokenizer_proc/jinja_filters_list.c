@@ -7,83 +7,6 @@
 #include "tokenizer_proc/jinja_number.h"
 #include "tokenizer_proc/jinja_print.h"
 
-/* ---- helpers ---- */
-
-/* A list of its own with the items of a value. */
-static bool own_list(struct jinja_run *run, struct jinja_value value, struct jinja_list **out)
-{
-    const struct jinja_list *items = NULL;
-
-    if (!jinja_iterate(run, value, &items))
-        return false;
-    *out = jinja_make_list(run, items->num_items);
-    if (!*out)
-        return false;
-    if (items->num_items)
-        memcpy((*out)->items, items->items, items->num_items * sizeof(*items->items));
-    return true;
-}
-
-static bool undefined_named(struct jinja_run *run, const char *name, struct jinja_value *out)
-{
-    struct jinja_value text = {0};
-
-    return jinja_make_text(run, name, &text) && jinja_make_undefined(run, JINJA_MISSING, text, out);
-}
-
-/* One part of "a.b.0": a number is an index. */
-static bool attribute_part(struct jinja_run *run, struct jinja_value value,
-                           const struct jinja_string *path, size_t start, size_t end,
-                           struct jinja_value *out)
-{
-    struct jinja_value key = {0};
-    bool digits = end > start;
-
-    for (size_t i = start; i < end; i++)
-        digits = digits && path->data[i] >= '0' && path->data[i] <= '9';
-    if (digits) {
-        bool ok = false;
-        if (!jinja_parse_int(run, path->data + start, end - start, 10, &ok, &key))
-            return false;
-    } else if (!jinja_make_slice(run, path, start, end, &key)) {
-        return false;
-    }
-    return jinja_get_item(run, value, key, out);
-}
-
-/* The attribute of an item: a path with dots, or an index; MISSING is the item itself. */
-static bool get_path(struct jinja_run *run, struct jinja_value item, struct jinja_value attribute,
-                     struct jinja_value *out)
-{
-    *out = item;
-    if (attribute.type == JINJA_MISSING || attribute.type == JINJA_NONE)
-        return true;
-    if (attribute.type != JINJA_STRING)
-        return jinja_get_item(run, item, attribute, out);
-    const struct jinja_string *path = attribute.string;
-    for (size_t start = 0;;) {
-        size_t end = start;
-        while (end < path->size && path->data[end] != '.')
-            end++;
-        if (!attribute_part(run, *out, path, start, end, out))
-            return false;
-        if (end == path->size)
-            return true;
-        start = end + 1;
-    }
-}
-
-/* What to compare by: the attribute, in lower case unless case_sensitive. */
-static bool get_key(struct jinja_run *run, struct jinja_value item, struct jinja_value attribute,
-                    bool case_sensitive, struct jinja_value *out)
-{
-    if (!get_path(run, item, attribute, out))
-        return false;
-    if (out->type == JINJA_STRING && !case_sensitive)
-        return jinja_lower(run, *out, out);
-    return true;
-}
-
 /* ---- taking parts ---- */
 
 static bool length(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
@@ -103,14 +26,14 @@ static bool first(struct jinja_run *run, const struct jinja_call *call, struct j
     if (call->self.type == JINJA_ITERATOR) {
         struct jinja_iterator *iterator = call->self.iterator;
         if (iterator->next == iterator->list.num_items)
-            return undefined_named(run, "first item of nothing", out);
+            return jinja_undefined_named(run, "first item of nothing", out);
         *out = iterator->list.items[iterator->next++];
         return true;
     }
     if (!jinja_iterate(run, call->self, &items))
         return false;
     if (items->num_items == 0)
-        return undefined_named(run, "first item of nothing", out);
+        return jinja_undefined_named(run, "first item of nothing", out);
     *out = items->items[0];
     return true;
 }
@@ -124,7 +47,7 @@ static bool last(struct jinja_run *run, const struct jinja_call *call, struct ji
     if (!jinja_iterate(run, call->self, &items))
         return false;
     if (items->num_items == 0)
-        return undefined_named(run, "last item of nothing", out);
+        return jinja_undefined_named(run, "last item of nothing", out);
     *out = items->items[items->num_items - 1];
     return true;
 }
@@ -137,7 +60,7 @@ static bool random_item(struct jinja_run *run, const struct jinja_call *call,
     if (!jinja_length(run, call->self, &count))
         return false;
     if (count == 0)
-        return undefined_named(run, "random item of nothing", out);
+        return jinja_undefined_named(run, "random item of nothing", out);
     /* Anything is random enough; the same template and data give the same text. */
     return jinja_get_item(run, call->self,
                           jinja_int((int64_t)(run->num_steps * 2654435761u % (size_t)count)), out);
@@ -147,7 +70,7 @@ static bool list(struct jinja_run *run, const struct jinja_call *call, struct ji
 {
     struct jinja_list *items = NULL;
 
-    if (!own_list(run, call->self, &items))
+    if (!jinja_own_list(run, call->self, &items))
         return false;
     *out = (struct jinja_value){.type = JINJA_LIST, .list = items};
     return true;
@@ -169,27 +92,13 @@ static bool items(struct jinja_run *run, const struct jinja_call *call, struct j
            jinja_iterator_value(run, view.view->list.items, view.view->list.num_items, out);
 }
 
-static bool attribute(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
-{
-    if (call->self.type == JINJA_DICT && call->bound[0].type == JINJA_STRING) {
-        bool is_unsafe = false; /* attributes only: the keys of a dict are items */
-        if (!jinja_find_method(JINJA_DICT, call->bound[0].string, &is_unsafe) && !is_unsafe)
-            return jinja_make_undefined(run, JINJA_DICT, call->bound[0], out);
-    }
-    if (call->bound[0].type != JINJA_STRING)
-        return jinja_fail(run, "attribute name must be string");
-    return jinja_get_attribute(run, call->self, call->bound[0], out);
-}
-
-/* ---- order ---- */
-
 static bool reverse(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
 {
     struct jinja_list *turned = NULL;
 
     if (call->self.type == JINJA_STRING)
         return jinja_get_slice(run, call->self, jinja_none(), jinja_none(), jinja_int(-1), out);
-    if (!own_list(run, call->self, &turned))
+    if (!jinja_own_list(run, call->self, &turned))
         return false;
     for (size_t i = 0; i < turned->num_items / 2; i++) {
         struct jinja_value swap = turned->items[i];
@@ -202,224 +111,19 @@ static bool reverse(struct jinja_run *run, const struct jinja_call *call, struct
     return true;
 }
 
-/* A list of what to compare by: one key, or for "a,b" both. In a list, equal keys of any type need
- * no order. */
-static bool get_sort_key(struct jinja_run *run, struct jinja_value item,
-                         struct jinja_value attribute_, bool case_sensitive,
-                         struct jinja_value *out)
+static bool attribute(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
 {
-    struct jinja_items keys = {0};
-    struct jinja_value part = {0}, key = {0};
-    bool is_path = attribute_.type == JINJA_STRING;
-    size_t size = is_path ? attribute_.string->size : 0;
-
-    for (size_t start = 0; start <= size;) {
-        size_t end = start;
-        while (end < size && attribute_.string->data[end] != ',')
-            end++;
-        part = attribute_;
-        if ((is_path && !jinja_make_slice(run, attribute_.string, start, end, &part)) ||
-            !get_key(run, item, part, case_sensitive, &key) || !jinja_items_add(run, &keys, key))
-            return false;
-        start = end + 1;
+    if (call->self.type == JINJA_DICT && call->bound[0].type == JINJA_STRING) {
+        bool is_unsafe = false; /* attributes only: the keys of a dict are items */
+        if (!jinja_find_method(JINJA_DICT, call->bound[0].string, &is_unsafe) && !is_unsafe)
+            return jinja_make_undefined(run, JINJA_DICT, call->bound[0], out);
     }
-    return jinja_list_value(run, JINJA_LIST, keys.items, keys.num_items, out);
+    if (call->bound[0].type != JINJA_STRING)
+        return jinja_fail(run, "attribute name must be string");
+    return jinja_get_attribute(run, call->self, call->bound[0], out);
 }
 
-static bool make_keys(struct jinja_run *run, const struct jinja_list *from,
-                      struct jinja_value attribute_, bool case_sensitive, struct jinja_value **out)
-{
-    *out = jinja_alloc(run, from->num_items, sizeof(**out));
-    if (!*out)
-        return false;
-    for (size_t i = 0; i < from->num_items; i++) {
-        if (!get_sort_key(run, from->items[i], attribute_, case_sensitive, &(*out)[i]))
-            return false;
-    }
-    return true;
-}
-
-static bool sort(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
-{
-    struct jinja_list *sorted = NULL;
-    struct jinja_value *keys = NULL;
-
-    if (!own_list(run, call->self, &sorted) ||
-        !make_keys(run, sorted, call->bound[2], jinja_is_true(call->bound[1]), &keys) ||
-        !jinja_sort(run, sorted->items, keys, sorted->num_items, jinja_is_true(call->bound[0])))
-        return false;
-    *out = (struct jinja_value){.type = JINJA_LIST, .list = sorted};
-    return true;
-}
-
-static bool dictsort(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
-{
-    struct jinja_value by = call->bound[1], pairs = {0};
-    struct jinja_call items_call = {.self = call->self};
-    struct jinja_list *sorted = NULL;
-    int64_t index = 0;
-
-    if (call->self.type != JINJA_DICT)
-        return jinja_fail(run, "dictsort takes a mapping, not %s", jinja_type_name(call->self));
-    if (by.type == JINJA_STRING && jinja_string_is(by.string, "value"))
-        index = 1;
-    else if (by.type != JINJA_MISSING &&
-             !(by.type == JINJA_STRING && jinja_string_is(by.string, "key")))
-        return jinja_fail(run, "You can only sort by either \"key\" or \"value\"");
-    if (!items(run, &items_call, &pairs))
-        return false;
-    if (!own_list(run, pairs, &sorted))
-        return false;
-    struct jinja_value *keys = jinja_alloc(run, sorted->num_items, sizeof(*keys));
-    if (!keys)
-        return false;
-    for (size_t i = 0; i < sorted->num_items; i++) {
-        if (!get_key(run, sorted->items[i], jinja_int(index), jinja_is_true(call->bound[0]),
-                     &keys[i]))
-            return false;
-    }
-    if (!jinja_sort(run, sorted->items, keys, sorted->num_items, jinja_is_true(call->bound[2])))
-        return false;
-    *out = (struct jinja_value){.type = JINJA_LIST, .list = sorted};
-    return true;
-}
-
-static bool extreme(struct jinja_run *run, const struct jinja_call *call, bool wants_max,
-                    struct jinja_value *out)
-{
-    const struct jinja_list *all = NULL;
-    struct jinja_value *keys = NULL;
-    bool case_sensitive = jinja_is_true(call->bound[0]), less = false;
-    size_t best = 0;
-
-    if (!jinja_iterate(run, call->self, &all))
-        return false;
-    if (all->num_items == 0)
-        return undefined_named(run, "aggregate of nothing", out);
-    keys = jinja_alloc(run, all->num_items, sizeof(*keys));
-    if (!keys)
-        return false;
-    for (size_t i = 0; i < all->num_items; i++) {
-        if (!get_key(run, all->items[i], call->bound[1], case_sensitive, &keys[i]))
-            return false;
-        if (i == 0)
-            continue;
-        if (!jinja_less(run, wants_max ? keys[best] : keys[i], wants_max ? keys[i] : keys[best],
-                        &less))
-            return false;
-        if (less)
-            best = i;
-    }
-    *out = all->items[best];
-    return true;
-}
-
-static bool max(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
-{
-    return extreme(run, call, true, out);
-}
-
-static bool min(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
-{
-    return extreme(run, call, false, out);
-}
-
-static bool sum(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
-{
-    const struct jinja_list *all = NULL;
-    struct jinja_value total = call->bound[1].type == JINJA_MISSING ? jinja_int(0) : call->bound[1];
-    struct jinja_value value = {0};
-
-    if (total.type == JINJA_STRING)
-        return jinja_fail(run, "sum() can't sum strings [use ''.join(seq) instead]");
-    if (!jinja_iterate(run, call->self, &all))
-        return false;
-    for (size_t i = 0; i < all->num_items; i++) {
-        if (!get_path(run, all->items[i], call->bound[0], &value) ||
-            !jinja_binary(run, '+', total, value, &total))
-            return false;
-    }
-    *out = total;
-    return true;
-}
-
-static bool unique(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
-{
-    const struct jinja_list *all = NULL;
-    struct jinja_value seen = {0}, key = {0};
-    struct jinja_items kept = {0};
-
-    if (!jinja_iterate(run, call->self, &all) || !jinja_make_dict(run, &seen))
-        return false;
-    for (size_t i = 0; i < all->num_items; i++) {
-        if (!get_key(run, all->items[i], call->bound[1], jinja_is_true(call->bound[0]), &key))
-            return false;
-        size_t before = seen.dict->num_items;
-        if (!jinja_dict_set(run, seen.dict, key, jinja_none()))
-            return false;
-        if (seen.dict->num_items > before && !jinja_items_add(run, &kept, all->items[i]))
-            return false;
-    }
-    return jinja_iterator_value(run, kept.items, kept.num_items, out);
-}
-
-/* ---- groups ---- */
-
-static bool add_group(struct jinja_run *run, struct jinja_items *groups, struct jinja_value key,
-                      struct jinja_value *members, size_t num_members)
-{
-    struct jinja_list *pair = jinja_make_list(run, 2);
-
-    if (!pair)
-        return false;
-    pair->items[0] = key;
-    if (!jinja_list_value(run, JINJA_LIST, members, num_members, &pair->items[1]))
-        return false;
-    return jinja_items_add(run, groups, (struct jinja_value){.type = JINJA_TUPLE, .list = pair});
-}
-
-static bool with_default(struct jinja_value fallback, struct jinja_value *value)
-{
-    if (value->type == JINJA_UNDEFINED && fallback.type != JINJA_MISSING)
-        *value = fallback;
-    return true;
-}
-
-static bool groupby(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
-{
-    struct jinja_list *all = NULL;
-    struct jinja_items groups = {0};
-    bool case_sensitive = jinja_is_true(call->bound[2]), equal = false;
-
-    if (!own_list(run, call->self, &all))
-        return false;
-    struct jinja_value *keys = jinja_alloc(run, all->num_items, sizeof(*keys));
-    if (!keys)
-        return false;
-    for (size_t i = 0; i < all->num_items; i++) {
-        if (!get_path(run, all->items[i], call->bound[0], &keys[i]) ||
-            !with_default(call->bound[1], &keys[i]) ||
-            (keys[i].type == JINJA_STRING && !case_sensitive &&
-             !jinja_lower(run, keys[i], &keys[i])))
-            return false;
-    }
-    if (!jinja_sort(run, all->items, keys, all->num_items, false))
-        return false;
-    for (size_t start = 0, end = 0; start < all->num_items; start = end) {
-        struct jinja_value key = {0};
-        for (end = start + 1, equal = true; end < all->num_items; end += equal) {
-            if (!jinja_equal(run, keys[start], keys[end], &equal))
-                return false;
-            if (!equal)
-                break;
-        }
-        if (!get_path(run, all->items[start], call->bound[0], &key) ||
-            !with_default(call->bound[1], &key) ||
-            !add_group(run, &groups, key, all->items + start, end - start))
-            return false;
-    }
-    return jinja_list_value(run, JINJA_LIST, groups.items, groups.num_items, out);
-}
+/* ---- rows and columns ---- */
 
 static bool batch(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
 {
@@ -481,6 +185,13 @@ static bool slice(struct jinja_run *run, const struct jinja_call *call, struct j
 
 /* ---- map, select ---- */
 
+static bool with_default(struct jinja_value fallback, struct jinja_value *value)
+{
+    if (value->type == JINJA_UNDEFINED && fallback.type != JINJA_MISSING)
+        *value = fallback;
+    return true;
+}
+
 static bool join(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
 {
     const struct jinja_list *all = NULL;
@@ -496,7 +207,7 @@ static bool join(struct jinja_run *run, const struct jinja_call *call, struct ji
         if (!values)
             return false;
         for (size_t i = 0; i < all->num_items; i++) {
-            if (!get_path(run, all->items[i], call->bound[1], &values->items[i]))
+            if (!jinja_get_path(run, all->items[i], call->bound[1], &values->items[i]))
                 return false;
         }
         all = values;
@@ -525,7 +236,7 @@ static bool map_attribute(struct jinja_run *run, const struct jinja_call *call,
     if (call->num_named > (fallback ? 2 : 1))
         return jinja_fail(run, "map() got an unexpected keyword argument");
     for (size_t i = 0; i < all->num_items; i++) {
-        if (!get_path(run, all->items[i], *path, &values[i]))
+        if (!jinja_get_path(run, all->items[i], *path, &values[i]))
             return false;
         if (fallback)
             with_default(*fallback, &values[i]);
@@ -598,8 +309,8 @@ static bool choose(struct jinja_run *run, const struct jinja_call *call, size_t 
         struct jinja_call each = {0};
         struct jinja_value holds = {0};
         if (!jinja_step(run, 1) ||
-            !get_path(run, all->items[i], skip ? call->args[0] : (struct jinja_value){0},
-                      &each.self))
+            !jinja_get_path(run, all->items[i], skip ? call->args[0] : (struct jinja_value){0},
+                            &each.self))
             return false;
         holds = each.self;
         if (test) {
@@ -657,17 +368,13 @@ const struct jinja_function jinja_list_filters[] = {
     {"count", length, "", 0},
     {"d", default_, "default_value boolean ", 0},
     {"default", default_, "default_value boolean ", 0},
-    {"dictsort", dictsort, "case_sensitive by reverse ", 0},
     {"first", first, "", 0},
-    {"groupby", groupby, "attribute default case_sensitive ", 1},
     {"items", items, "", 0},
     {"join", join, "d attribute ", 0},
     {"last", last, "", 0},
     {"length", length, "", 0},
     {"list", list, "", 0},
     {"map", map, NULL, 0},
-    {"max", max, "case_sensitive attribute ", 0},
-    {"min", min, "case_sensitive attribute ", 0},
     {"random", random_item, "", 0},
     {"reject", reject, NULL, 0},
     {"rejectattr", rejectattr, NULL, 0},
@@ -675,15 +382,18 @@ const struct jinja_function jinja_list_filters[] = {
     {"select", select_, NULL, 0},
     {"selectattr", selectattr, NULL, 0},
     {"slice", slice, "slices fill_with ", 1},
-    {"sort", sort, "reverse case_sensitive attribute ", 0},
-    {"sum", sum, "attribute start ", 0},
-    {"unique", unique, "case_sensitive attribute ", 0},
     {0},
 };
 
 const struct jinja_function *jinja_find_filter(const struct jinja_string *name)
 {
-    const struct jinja_function *function = jinja_find_in(jinja_list_filters, name);
+    static const struct jinja_function *const tables[] = {
+        jinja_list_filters,   jinja_text_filters,   jinja_order_filters,
+        jinja_number_filters, jinja_markup_filters,
+    };
+    const struct jinja_function *function = NULL;
 
-    return function ? function : jinja_find_in(jinja_text_filters, name);
+    for (size_t i = 0; !function && i < sizeof(tables) / sizeof(tables[0]); i++)
+        function = jinja_find_in(tables[i], name);
+    return function;
 }

@@ -16,8 +16,12 @@ const struct jinja_function *jinja_find_string_method(const struct jinja_string 
 const struct jinja_function *jinja_find_method(enum jinja_type type,
                                                const struct jinja_string *name, bool *out_unsafe);
 
-/* The filters are in two files, by what they work on. */
-extern const struct jinja_function jinja_text_filters[], jinja_list_filters[];
+/* The filters, by what they work on. */
+extern const struct jinja_function jinja_list_filters[], jinja_order_filters[];
+extern const struct jinja_function jinja_text_filters[], jinja_number_filters[];
+extern const struct jinja_function jinja_markup_filters[];
+/* The methods of strings: those that make something of it, and those that ask. */
+extern const struct jinja_function jinja_string_changes[], jinja_string_questions[];
 /* The row of that name in a table that ends with a NULL name. */
 const struct jinja_function *jinja_find_in(const struct jinja_function *table,
                                            const struct jinja_string *name);
@@ -57,6 +61,21 @@ bool jinja_percent_format(struct jinja_run *run, const struct jinja_string *form
                           struct jinja_value argument, struct jinja_value *out);
 bool jinja_brace_format(struct jinja_run *run, const struct jinja_string *format,
                         const struct jinja_call *call, struct jinja_value *out);
+
+/* A list of its own with the items of a value. */
+bool jinja_own_list(struct jinja_run *run, struct jinja_value value, struct jinja_list **out);
+/* Undefined, with a name for the message. */
+bool jinja_undefined_named(struct jinja_run *run, const char *name, struct jinja_value *out);
+/* The attribute of an item: a path with dots, or an index; MISSING is the item itself. */
+bool jinja_get_path(struct jinja_run *run, struct jinja_value item, struct jinja_value attribute,
+                    struct jinja_value *out);
+/* What to compare by: the attribute, in lower case unless case_sensitive. */
+bool jinja_get_key(struct jinja_run *run, struct jinja_value item, struct jinja_value attribute,
+                   bool case_sensitive, struct jinja_value *out);
+
+/* Where needle was last, ending at or before end; SIZE_MAX. */
+size_t jinja_find_back(const struct jinja_string *string, const struct jinja_string *needle,
+                       size_t end);
 
 /* An argument that must be a string, or an integer; fails with the function's complaint. */
 bool jinja_want_string(struct jinja_run *run, struct jinja_value value,

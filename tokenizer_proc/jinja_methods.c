@@ -1,5 +1,5 @@
 /*
- * jinja_methods.c - methods of strings. See jinja_functions.h.
+ * jinja_methods.c - methods that make something of a string. See jinja_functions.h.
  *
  * Not there: encode, maketrans, translate (bytes and tables are no values here).
  */
@@ -139,18 +139,6 @@ static bool split_words_back(struct jinja_run *run, const struct jinja_string *s
     return true;
 }
 
-static size_t find_back(const struct jinja_string *string, const struct jinja_string *needle,
-                        size_t end)
-{
-    if (needle->size > end)
-        return SIZE_MAX;
-    for (size_t at = end - needle->size + 1; at > 0; at--) {
-        if (memcmp(string->data + at - 1, needle->data, needle->size) == 0)
-            return at - 1;
-    }
-    return SIZE_MAX;
-}
-
 static void turn_around(struct jinja_items *items)
 {
     for (size_t i = 0; i < items->num_items / 2; i++) {
@@ -213,7 +201,7 @@ static bool rsplit(struct jinja_run *run, const struct jinja_call *call, struct 
         return finish_list(run, &items, out);
     }
     for (;;) {
-        size_t found = limit == 0 ? SIZE_MAX : find_back(string, separator, end);
+        size_t found = limit == 0 ? SIZE_MAX : jinja_find_back(string, separator, end);
         if (found == SIZE_MAX)
             break;
         if (!add_slice(run, &items, string, found + separator->size, end))
@@ -265,8 +253,8 @@ static bool rpartition(struct jinja_run *run, const struct jinja_call *call,
     const struct jinja_string *string = call->self.string, *separator = NULL;
 
     return read_separator(run, call->bound[0], &separator) && separator &&
-           make_parts(run, string, separator, find_back(string, separator, string->size), true,
-                      out);
+           make_parts(run, string, separator, jinja_find_back(string, separator, string->size),
+                      true, out);
 }
 
 static bool join(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
@@ -275,149 +263,6 @@ static bool join(struct jinja_run *run, const struct jinja_call *call, struct ji
 
     return jinja_iterate(run, call->bound[0], &list) &&
            jinja_join(run, call->self.string, list, false, out);
-}
-
-/* ---- find ---- */
-
-/* The part of the string that the arguments start and end choose, in bytes; false in *out_any when
- * start is behind the end of the string. */
-static bool read_part(struct jinja_run *run, const struct jinja_call *call, size_t *out_start,
-                      size_t *out_end, bool *out_any)
-{
-    const struct jinja_string *string = call->self.string;
-    int64_t length = 0, bounds[2] = {0, INT64_MAX};
-
-    *out_start = 0;
-    *out_end = string->size;
-    *out_any = true;
-    if (call->bound[1].type == JINJA_MISSING && call->bound[2].type == JINJA_MISSING)
-        return true;
-    if (!jinja_length(run, call->self, &length))
-        return false;
-    for (int i = 0; i < 2; i++) {
-        struct jinja_value value = call->bound[1 + i];
-        if (value.type == JINJA_MISSING || value.type == JINJA_NONE)
-            continue;
-        if (!jinja_want_int(run, value, &bounds[i]))
-            return false;
-        if (bounds[i] < 0)
-            bounds[i] = bounds[i] + length < 0 ? 0 : bounds[i] + length;
-    }
-    if (bounds[1] > length)
-        bounds[1] = length;
-    *out_any = bounds[0] <= bounds[1];
-    if (*out_any) {
-        *out_start = jinja_char_offset(string->data, string->size, (size_t)bounds[0]);
-        *out_end = jinja_char_offset(string->data, string->size, (size_t)bounds[1]);
-    }
-    return true;
-}
-
-/* The index, in characters, of the first or last place of the argument; -1. */
-static bool find_place(struct jinja_run *run, const struct jinja_call *call, bool last,
-                       int64_t *out)
-{
-    const struct jinja_string *string = call->self.string, *needle = NULL;
-    size_t start = 0, end = 0, found = SIZE_MAX;
-    bool any = false;
-
-    if (!jinja_want_string(run, call->bound[0], &needle) ||
-        !read_part(run, call, &start, &end, &any) || !jinja_step(run, string->size / 16))
-        return false;
-    struct jinja_string part = {.data = string->data, .size = end};
-    if (any)
-        found = last ? find_back(&part, needle, end) : jinja_find(&part, needle, start);
-    if (found != SIZE_MAX && found < start)
-        found = SIZE_MAX;
-    *out = found == SIZE_MAX ? -1 : (int64_t)jinja_count_chars(string->data, found);
-    return true;
-}
-
-static bool find(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
-{
-    int64_t place = 0;
-
-    if (!find_place(run, call, false, &place))
-        return false;
-    *out = jinja_int(place);
-    return true;
-}
-
-static bool rfind(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
-{
-    int64_t place = 0;
-
-    if (!find_place(run, call, true, &place))
-        return false;
-    *out = jinja_int(place);
-    return true;
-}
-
-static bool index_of(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
-{
-    return find(run, call, out) && (out->integer >= 0 || jinja_fail(run, "substring not found"));
-}
-
-static bool rindex_of(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
-{
-    return rfind(run, call, out) && (out->integer >= 0 || jinja_fail(run, "substring not found"));
-}
-
-static bool count(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
-{
-    const struct jinja_string *string = call->self.string, *needle = NULL;
-    size_t start = 0, end = 0;
-    int64_t places = 0;
-    bool any = false;
-
-    if (!jinja_want_string(run, call->bound[0], &needle) ||
-        !read_part(run, call, &start, &end, &any) || !jinja_step(run, string->size / 16))
-        return false;
-    struct jinja_string part = {.data = string->data, .size = end};
-    if (any && needle->size == 0) {
-        places = (int64_t)jinja_count_chars(string->data + start, end - start) + 1;
-    } else if (any) {
-        for (size_t at = jinja_find(&part, needle, start); at != SIZE_MAX;
-             at = jinja_find(&part, needle, at + needle->size))
-            places++;
-    }
-    *out = jinja_int(places);
-    return true;
-}
-
-/* One string, or a tuple of which one must fit. */
-static bool fits_at_side(struct jinja_run *run, const struct jinja_call *call, bool at_end,
-                         struct jinja_value *out)
-{
-    struct jinja_value choice = call->bound[0];
-    struct jinja_list one = {.items = &choice, .num_items = 1};
-    const struct jinja_list *choices = choice.type == JINJA_TUPLE ? choice.list : &one;
-    size_t start = 0, end = 0;
-    bool any = false, fits = false;
-
-    if (!read_part(run, call, &start, &end, &any))
-        return false;
-    for (size_t i = 0; any && !fits && i < choices->num_items; i++) {
-        const struct jinja_string *side = NULL;
-        if (!jinja_want_string(run, choices->items[i], &side))
-            return false;
-        size_t at = at_end ? end - side->size : start;
-        fits = side->size <= end - start &&
-               memcmp(call->self.string->data + at, side->data, side->size) == 0;
-    }
-    *out = jinja_bool(fits);
-    return true;
-}
-
-static bool startswith(struct jinja_run *run, const struct jinja_call *call,
-                       struct jinja_value *out)
-{
-    return fits_at_side(run, call, false, out);
-}
-
-static bool endswith(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
-{
-    return fits_at_side(run, call, true, out);
 }
 
 static bool replace(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
@@ -550,146 +395,6 @@ static bool expandtabs(struct jinja_run *run, const struct jinja_call *call,
     return jinja_buffer_finish(&buffer, out);
 }
 
-/* ---- questions ---- */
-
-/* Whether there is a character, and all have one of the flags. */
-static bool all_are(const struct jinja_call *call, uint32_t flags, struct jinja_value *out)
-{
-    const struct jinja_string *string = call->self.string;
-    bool holds = string->size > 0;
-
-    for (size_t offset = 0; holds && offset < string->size;)
-        holds = jinja_char_is(jinja_next_char(string->data, string->size, &offset), flags);
-    *out = jinja_bool(holds);
-    return true;
-}
-
-static bool isalpha_(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
-{
-    (void)run;
-    return all_are(call, JINJA_CHAR_ALPHA, out);
-}
-
-static bool isalnum_(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
-{
-    (void)run;
-    return all_are(
-        call, JINJA_CHAR_ALPHA | JINJA_CHAR_DECIMAL | JINJA_CHAR_DIGIT | JINJA_CHAR_NUMERIC, out);
-}
-
-static bool isdigit_(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
-{
-    (void)run;
-    return all_are(call, JINJA_CHAR_DIGIT, out);
-}
-
-static bool isdecimal_(struct jinja_run *run, const struct jinja_call *call,
-                       struct jinja_value *out)
-{
-    (void)run;
-    return all_are(call, JINJA_CHAR_DECIMAL, out);
-}
-
-static bool isnumeric_(struct jinja_run *run, const struct jinja_call *call,
-                       struct jinja_value *out)
-{
-    (void)run;
-    return all_are(call, JINJA_CHAR_NUMERIC, out);
-}
-
-static bool isspace_(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
-{
-    (void)run;
-    return all_are(call, JINJA_CHAR_SPACE, out);
-}
-
-static bool isprintable_(struct jinja_run *run, const struct jinja_call *call,
-                         struct jinja_value *out)
-{
-    (void)run;
-    if (call->self.string->size == 0) {
-        *out = jinja_bool(true);
-        return true;
-    }
-    return all_are(call, JINJA_CHAR_PRINTABLE, out);
-}
-
-static bool isascii_(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
-{
-    bool ascii = true;
-
-    (void)run;
-    for (size_t i = 0; i < call->self.string->size; i++)
-        ascii = ascii && (unsigned char)call->self.string->data[i] < 0x80;
-    *out = jinja_bool(ascii);
-    return true;
-}
-
-static bool isidentifier_(struct jinja_run *run, const struct jinja_call *call,
-                          struct jinja_value *out)
-{
-    const struct jinja_string *string = call->self.string;
-    bool holds = string->size > 0;
-
-    (void)run;
-    for (size_t start = 0, offset = 0; holds && offset < string->size; start = offset) {
-        uint32_t c = jinja_next_char(string->data, string->size, &offset);
-        holds = jinja_char_is(c, start == 0 ? JINJA_CHAR_ID_START : JINJA_CHAR_ID_CONTINUE);
-    }
-    *out = jinja_bool(holds);
-    return true;
-}
-
-/* Some letter of that case, none of the other. */
-static bool all_cased(const struct jinja_string *string, uint32_t wanted, uint32_t unwanted)
-{
-    bool any = false;
-
-    for (size_t offset = 0; offset < string->size;) {
-        uint32_t c = jinja_next_char(string->data, string->size, &offset);
-        if (jinja_char_is(c, unwanted))
-            return false;
-        any = any || jinja_char_is(c, wanted);
-    }
-    return any;
-}
-
-static bool isupper_(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
-{
-    (void)run;
-    *out = jinja_bool(
-        all_cased(call->self.string, JINJA_CHAR_UPPER, JINJA_CHAR_LOWER | JINJA_CHAR_TITLE));
-    return true;
-}
-
-static bool islower_(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
-{
-    (void)run;
-    *out = jinja_bool(
-        all_cased(call->self.string, JINJA_CHAR_LOWER, JINJA_CHAR_UPPER | JINJA_CHAR_TITLE));
-    return true;
-}
-
-static bool istitle_(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
-{
-    const struct jinja_string *string = call->self.string;
-    bool any = false, after_cased = false, holds = true;
-
-    (void)run;
-    for (size_t offset = 0; holds && offset < string->size;) {
-        uint32_t flags = jinja_char_flags(jinja_next_char(string->data, string->size, &offset));
-        bool upper_case = (flags & (JINJA_CHAR_UPPER | JINJA_CHAR_TITLE)) != 0;
-        bool lower_case = (flags & JINJA_CHAR_LOWER) != 0;
-        if (upper_case || lower_case) {
-            holds = upper_case != after_cased;
-            any = true;
-        }
-        after_cased = upper_case || lower_case;
-    }
-    *out = jinja_bool(any && holds);
-    return true;
-}
-
 static bool format(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
 {
     return jinja_brace_format(run, call->self.string, call, out);
@@ -715,55 +420,38 @@ static bool format_map(struct jinja_run *run, const struct jinja_call *call,
     return jinja_brace_format(run, call->self.string, &mapped, out);
 }
 
+const struct jinja_function jinja_string_changes[] = {
+    {"capitalize", capitalize, "", 0},
+    {"casefold", casefold, "", 0},
+    {"center", center, "- - ", 1},
+    {"expandtabs", expandtabs, "tabsize ", 0},
+    {"format", format, NULL, 0},
+    {"format_map", format_map, "- ", 1},
+    {"join", join, "- ", 1},
+    {"ljust", ljust, "- - ", 1},
+    {"lower", lower, "", 0},
+    {"lstrip", lstrip, "- ", 0},
+    {"partition", partition, "- ", 1},
+    {"removeprefix", removeprefix, "- ", 1},
+    {"removesuffix", removesuffix, "- ", 1},
+    {"replace", replace, "- - - ", 2},
+    {"rjust", rjust, "- - ", 1},
+    {"rpartition", rpartition, "- ", 1},
+    {"rsplit", rsplit, "sep maxsplit ", 0},
+    {"rstrip", rstrip, "- ", 0},
+    {"split", split, "sep maxsplit ", 0},
+    {"splitlines", splitlines, "keepends ", 0},
+    {"strip", strip, "- ", 0},
+    {"swapcase", swapcase, "", 0},
+    {"title", title, "", 0},
+    {"upper", upper, "", 0},
+    {"zfill", zfill, "- ", 1},
+    {0},
+};
+
 const struct jinja_function *jinja_find_string_method(const struct jinja_string *name)
 {
-    static const struct jinja_function methods[] = {
-        {"capitalize", capitalize, "", 0},
-        {"casefold", casefold, "", 0},
-        {"center", center, "- - ", 1},
-        {"count", count, "- - - ", 1},
-        {"endswith", endswith, "- - - ", 1},
-        {"expandtabs", expandtabs, "tabsize ", 0},
-        {"find", find, "- - - ", 1},
-        {"format", format, NULL, 0},
-        {"format_map", format_map, "- ", 1},
-        {"index", index_of, "- - - ", 1},
-        {"isalnum", isalnum_, "", 0},
-        {"isalpha", isalpha_, "", 0},
-        {"isascii", isascii_, "", 0},
-        {"isdecimal", isdecimal_, "", 0},
-        {"isdigit", isdigit_, "", 0},
-        {"isidentifier", isidentifier_, "", 0},
-        {"islower", islower_, "", 0},
-        {"isnumeric", isnumeric_, "", 0},
-        {"isprintable", isprintable_, "", 0},
-        {"isspace", isspace_, "", 0},
-        {"istitle", istitle_, "", 0},
-        {"isupper", isupper_, "", 0},
-        {"join", join, "- ", 1},
-        {"ljust", ljust, "- - ", 1},
-        {"lower", lower, "", 0},
-        {"lstrip", lstrip, "- ", 0},
-        {"partition", partition, "- ", 1},
-        {"removeprefix", removeprefix, "- ", 1},
-        {"removesuffix", removesuffix, "- ", 1},
-        {"replace", replace, "- - - ", 2},
-        {"rfind", rfind, "- - - ", 1},
-        {"rindex", rindex_of, "- - - ", 1},
-        {"rjust", rjust, "- - ", 1},
-        {"rpartition", rpartition, "- ", 1},
-        {"rsplit", rsplit, "sep maxsplit ", 0},
-        {"rstrip", rstrip, "- ", 0},
-        {"split", split, "sep maxsplit ", 0},
-        {"splitlines", splitlines, "keepends ", 0},
-        {"startswith", startswith, "- - - ", 1},
-        {"strip", strip, "- ", 0},
-        {"swapcase", swapcase, "", 0},
-        {"title", title, "", 0},
-        {"upper", upper, "", 0},
-        {"zfill", zfill, "- ", 1},
-        {0},
-    };
+    const struct jinja_function *function = jinja_find_in(jinja_string_changes, name);
 
-    return jinja_find_in(methods, name);
+    return function ? function : jinja_find_in(jinja_string_questions, name);
 }
