@@ -186,10 +186,11 @@ bool jinja_percent_format(struct jinja_run *run, const struct jinja_string *form
         if (!jinja_step(run, 1) || !add_directive(&percent, &buffer))
             return false;
     }
+    /* What can be indexed may also go unused. */
+    bool may_go_unused = argument.type == JINJA_DICT || argument.type == JINJA_LIST ||
+                         argument.type == JINJA_RANGE || argument.type == JINJA_UNDEFINED;
     bool all_used = percent.uses_names || percent.next == percent.values->num_items ||
-                    (argument.type == JINJA_DICT && percent.next == 0) ||
-                    (argument.type == JINJA_LIST && percent.next == 0) ||
-                    (argument.type == JINJA_RANGE && percent.next == 0);
+                    (may_go_unused && percent.next == 0);
     if (!all_used)
         return jinja_fail(run, "not all arguments converted during string formatting");
     return jinja_buffer_finish(&buffer, out);

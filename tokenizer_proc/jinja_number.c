@@ -121,6 +121,19 @@ static bool int_op(struct jinja_run *run, char op, struct jinja_value a, struct 
     return true;
 }
 
+/* Python's x // y, with its sign of zero. */
+static double floor_divide(double x, double y)
+{
+    double rest = fmod(x, y), quotient = (x - rest) / y;
+
+    if (rest != 0.0 && (y < 0) != (rest < 0))
+        quotient -= 1.0;
+    if (quotient == 0.0)
+        return copysign(0.0, x / y);
+    double whole = floor(quotient);
+    return quotient - whole > 0.5 ? whole + 1.0 : whole;
+}
+
 static bool float_op(struct jinja_run *run, char op, double x, double y, struct jinja_value *out)
 {
     double result = 0.0;
@@ -139,9 +152,7 @@ static bool float_op(struct jinja_run *run, char op, double x, double y, struct 
         result = x / y;
         break;
     case 'f':
-        result = fmod(x, y);
-        result = (x - (result != 0.0 && (y < 0) != (result < 0) ? result + y : result)) / y;
-        result = floor(result + 0.5); /* the division above is whole but for rounding */
+        result = floor_divide(x, y);
         break;
     case '%':
         result = fmod(x, y);
