@@ -18,6 +18,7 @@ int command_batch(int argc, char **argv);
 int command_status(int argc, char **argv);
 int command_tokenize(int argc, char **argv);
 int command_abort(int argc, char **argv);
+int command_bench(int argc, char **argv);
 
 /* The entries of an option table, for a struct server_choice *c. */
 /* clang-format off */

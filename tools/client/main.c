@@ -15,6 +15,7 @@ static const struct command {
     {"status", "what a running server is doing", command_status},
     {"tokenize", "the token ids of a text", command_tokenize},
     {"abort", "end a request by its uid", command_abort},
+    {"bench", "load a server and measure what a client sees", command_bench},
 };
 
 enum { NUM_COMMANDS = sizeof(commands) / sizeof(commands[0]) };
