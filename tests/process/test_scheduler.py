@@ -5,6 +5,7 @@ import atexit
 import json
 import os
 import pathlib
+import random
 import shutil
 import signal
 import struct
@@ -293,6 +294,29 @@ def test_a_recorded_run_replays():
     assert subprocess.run([program, "--replay", path], capture_output=True, timeout=10).returncode == 1
 
 
+def test_storms_of_requests_and_aborts_leave_nothing_behind():
+    seen = {}
+    for loop in ("", "1"):
+        scheduler = Scheduler("--device", "sim", "--sim-step-us", 0, "--max-running-requests", 16, "--num-pages", 300,
+                              "--page-size", 4, "--max-prefill-length", 48,
+                              env={"MINISGL_DISABLE_OVERLAP_SCHEDULING": loop})  # fmt: skip
+        chance = random.Random(1)
+        for uid in range(1, 2001):
+            ids = [uid % 7] * chance.randrange(1, 40) + [uid % 3] * chance.randrange(60)
+            scheduler.request(uid, ids, max_tokens=chance.randrange(1, 12), ignore_eos=True)
+            if uid % 3 == 0:
+                scheduler.input.say("abort", uid=chance.randrange(max(1, uid - 40), uid + 1))
+        for uid, answer in enumerate(scheduler.wait(*range(1, 2001)), 1):
+            before = seen.setdefault(uid, answer["tokens"])
+            shorter = min(len(before), len(answer["tokens"]))
+            assert answer["finish"] in ("length", "abort") and before[:shorter] == answer["tokens"][:shorter], uid
+            if answer["finish"] == "length":
+                seen[uid] = answer["tokens"]
+        stats = scheduler.check_empty()
+        assert stats["aborted"] > 100 and stats["finished"] > 1000, stats
+        assert scheduler.stop()[0] == 0
+
+
 def test_nan_logits_end_the_request_that_has_them():
     model = wire.folder() / "model"
     shutil.copytree(TINY / "llama", model)
@@ -337,6 +361,10 @@ def test_start_fails_by_name():
         return model
 
     config = (TINY / "qwen3/config.json").read_text()
+    untied = path / "untied"
+    shutil.copytree(TINY / "qwen2", untied)
+    tied = (untied / "config.json").read_text()
+    (untied / "config.json").write_text(tied.replace('"tie_word_embeddings": true', '"tie_word_embeddings": false'))
     for model, wanted in (
         (path / "nothing", "config.json"),
         (broken("shard", **{"model-00002-of-00003.safetensors": None}), "model-00002-of-00003.safetensors"),
@@ -344,6 +372,7 @@ def test_start_fails_by_name():
         (broken("nan", config=config.replace('"vocab_size": 320', '"vocab_size": NaN')), "config.json"),
         (broken("heads", config=config.replace('"num_attention_heads": 4', '"num_attention_heads": 0')),
          "num_attention_heads"),
+        (untied, "lm_head.weight"),
         (broken("deep", config="[" * 5000000), "config.json"),
     ):  # fmt: skip
         code, log = start(model)
