@@ -242,16 +242,38 @@ static struct status launch(struct loop *loop, const struct batch **out)
     return status;
 }
 
+/* With the rows that the step computed for nobody. */
+static void trace_process(struct loop *loop, int64_t begin_ns, const struct batch *batch)
+{
+    struct scheduler_stats stats;
+
+    if (!loop->trace)
+        return;
+    scheduler_get_stats(loop->scheduler, &stats);
+    trace_add(loop->trace, &(struct trace_span){.track = TRACE_SCHEDULER,
+                                                .name = "process",
+                                                .begin_ns = begin_ns,
+                                                .end_ns = clock_now_ns(),
+                                                .step = batch->step,
+                                                .num_tokens = batch->num_tokens,
+                                                .num_rows = batch->num_rows,
+                                                .num_wasted = (int32_t)(stats.num_wasted_rows -
+                                                                        loop->num_wasted_traced)});
+    loop->num_wasted_traced = stats.num_wasted_rows;
+}
+
 /* Waits for the step and hands its tokens to the core. */
 static struct status process(struct loop *loop, const struct batch *batch)
 {
     const int32_t *tokens = NULL;
     struct engine_times times = {0};
+    int64_t begin_ns = clock_now_ns();
     struct status status = engine_wait(loop->engine, &tokens, &times);
     int64_t now_ns = clock_now_ns();
 
     if (status.code)
         return status;
+    trace_cpu(loop, "wait", begin_ns, batch);
     step_times_add(&loop->times, times.begin_ns, times.end_ns);
     if (loop->trace)
         trace_add(loop->trace, &(struct trace_span){.track = TRACE_DEVICE,
@@ -263,8 +285,10 @@ static struct status process(struct loop *loop, const struct batch *batch)
                                                     .num_rows = batch->num_rows});
     struct batch done = *batch; /* the batch is the core's again after finish_step */
     scheduler_finish_step(loop->scheduler, batch, tokens);
+    trace_process(loop, now_ns, &done);
+    begin_ns = clock_now_ns();
     publish(loop, now_ns);
-    trace_cpu(loop, "process", now_ns, &done);
+    trace_cpu(loop, "send", begin_ns, &done);
     return status_ok();
 }
 

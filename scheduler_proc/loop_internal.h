@@ -22,6 +22,7 @@ struct loop {
     struct engine *engine; /* borrowed, as the next two, while it runs */
     struct scheduler *scheduler;
     struct trace *trace;
+    int64_t num_wasted_traced; /* of the steps in the trace so far */
     struct step_times times;
     struct loop_counters counters;
     struct log_limit garbage_limit, nan_limit;

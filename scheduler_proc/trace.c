@@ -61,7 +61,7 @@ void trace_add(struct trace *trace, const struct trace_span *span)
             span->name, (int)span->track, (double)span->begin_ns / 1000,
             (double)(span->end_ns - span->begin_ns) / 1000);
     if (span->step >= 0)
-        fprintf(trace->file, ",\"args\":{\"step\":%lld,\"tokens\":%d,\"rows\":%d}",
-                (long long)span->step, span->num_tokens, span->num_rows);
+        fprintf(trace->file, ",\"args\":{\"step\":%lld,\"tokens\":%d,\"rows\":%d,\"wasted\":%d}",
+                (long long)span->step, span->num_tokens, span->num_rows, span->num_wasted);
     fputs("}", trace->file);
 }

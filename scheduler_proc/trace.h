@@ -2,8 +2,8 @@
  * trace.h - what ran when, as a file for chrome://tracing, ui.perfetto.dev or tools/timeline.
  *
  * {"traceEvents": [...]} with complete events ("ph": "X", microseconds on the monotonic clock): on
- * the track "scheduler" receive, form, launch and process, on the track "device" the steps, each
- * with its step number. A NULL trace takes spans and does nothing.
+ * the track "scheduler" receive, form, launch, wait, process and send, on the track "device" the
+ * steps, each with its step number. A NULL trace takes spans and does nothing.
  */
 #ifndef SCHEDULER_PROC_TRACE_H
 #define SCHEDULER_PROC_TRACE_H
@@ -24,8 +24,9 @@ struct trace_span {
     enum trace_track track;
     const char *name; /* plain ASCII without quotes */
     int64_t begin_ns, end_ns;
-    int64_t step;                 /* or -1: of none */
-    int32_t num_tokens, num_rows; /* of the step; 0: not said */
+    int64_t step;                 /* or -1: of none; then without the rest */
+    int32_t num_tokens, num_rows; /* of the step */
+    int32_t num_wasted;           /* rows of requests that had ended */
 };
 
 void trace_add(struct trace *trace, const struct trace_span *span);
