@@ -10,6 +10,10 @@
 #include "kernels/cpu/weight.h"
 #include "kernels/ops.h"
 
+/* fast_tile.c, for any CPU */
+void generic_tile_pack_panel(const void *const *rows, int32_t num_rows, enum dtype dtype, size_t k,
+                             float *panel);
+
 static const struct cpu_kernels kernels_plain = {
     .name = "plain",
     .embed = plain_embed,
@@ -20,6 +24,7 @@ static const struct cpu_kernels kernels_plain = {
     .silu_mul = plain_silu_mul,
     .moe = plain_moe,
     .sample = plain_sample,
+    .pack_panel = generic_tile_pack_panel,
 };
 
 static bool has_any(void)

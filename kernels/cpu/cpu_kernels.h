@@ -15,6 +15,9 @@
 struct cpu_kernels {
     const char *name;
     cpu_op embed, rmsnorm, linear, rope_kv, attention, silu_mul, moe, sample;
+    /* num_rows <= WEIGHT_PANEL rows of k elements as a panel of a weight (weight.h). */
+    void (*pack_panel)(const void *const *rows, int32_t num_rows, enum dtype dtype, size_t k,
+                       float *panel);
 };
 
 /* The best set that this CPU has, or the one that MINISGL_CPU_ISA names. */

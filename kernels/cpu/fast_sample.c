@@ -33,6 +33,7 @@ struct candidate {
 struct row {
     const float *logits;
     int32_t vocab_size;
+    int32_t largest; /* the first token of the order */
     float max, temperature;
     struct candidate *candidates; /* [vocab_size]: all tokens with d < TAIL, ascending id */
     int32_t num_candidates;
@@ -154,16 +155,17 @@ static void sort_bucket(struct row *row, int32_t bucket)
     order_sort(row->keys, n);
 }
 
-/* The first place in the order where the sum reaches target, or where limit tokens are passed. */
+/* The first place in the order where the sum reaches target, or where limit tokens are passed. The
+ * token is known only where the sum is reached. */
 static struct place walk(struct row *row, int32_t limit, double target)
 {
-    struct place place = {.id = 0};
+    struct place place = {.id = row->largest};
 
     for (int32_t bucket = 0; bucket < NUM_BUCKETS && place.count < limit; bucket++) {
         double end_sum = place.sum + row->sums[bucket];
         if (row->counts[bucket] == 0)
             continue;
-        if (end_sum < target && place.count + row->counts[bucket] < limit) {
+        if (end_sum < target && place.count + row->counts[bucket] <= limit) {
             place.count += row->counts[bucket];
             place.sum = end_sum;
             continue;
@@ -231,6 +233,7 @@ static void run_row(void *arg, int32_t index, int32_t thread)
     if (id != RESULT_NAN && inputs->temperature[i] > 0 && inputs->top_k[i] != 1) {
         struct row row = {.logits = logits,
                           .vocab_size = a->vocab_size,
+                          .largest = id,
                           .max = logits[id],
                           .temperature = inputs->temperature[i],
                           .keys = (void *)work,

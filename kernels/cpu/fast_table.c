@@ -1,5 +1,6 @@
 /* fast_table.c - the table of one instruction set. */
 #include "kernels/cpu/fast.h"
+#include "kernels/cpu/tile.h"
 
 #define STRING2(name) #name
 #define STRING(name)  STRING2(name)
@@ -14,4 +15,5 @@ const struct cpu_kernels SIMD_NAME(kernels) = {
     .silu_mul = SIMD_NAME(silu_mul),
     .moe = SIMD_NAME(moe),
     .sample = SIMD_NAME(sample),
+    .pack_panel = SIMD_NAME(tile_pack_panel),
 };

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "kernels/cpu/cpu_kernels.h"
 #include "kernels/cpu/element.h"
 #include "kernels/cpu/pool.h"
 #include "kernels/cpu/stream.h"
@@ -12,6 +13,7 @@ enum { HUGE_PAGE = 2 << 20 };
 
 /* Queued: what to pack where. */
 struct pack_job {
+    const struct cpu_kernels *kernels;
     struct linear_weight *weight;
     struct linear_part *parts; /* owned: a copy of the caller's */
     int32_t num_parts;
@@ -50,20 +52,44 @@ static void pack_row_bf16(uint16_t *panel, const struct linear_part *part, int32
     }
 }
 
+/* The rows of a panel that need no conversion: false if one does. */
+static bool find_rows(const struct pack_job *job, int32_t panel, const void **rows,
+                      int32_t *num_rows)
+{
+    const struct linear_weight *weight = job->weight;
+    size_t row_size = (size_t)weight->k * dtype_size(weight->dtype);
+    int32_t first = panel * WEIGHT_PANEL, rest = weight->n - first;
+
+    *num_rows = rest < WEIGHT_PANEL ? rest : WEIGHT_PANEL;
+    for (int32_t lane = 0; lane < *num_rows; lane++) {
+        int32_t row = first + lane;
+        const struct linear_part *part = find_part(job, &row);
+        if (!part || part->dtype != weight->dtype)
+            return false;
+        rows[lane] = (const char *)part->data + (size_t)row * row_size;
+    }
+    return true;
+}
+
 static void pack_panel(void *arg, int32_t panel, int32_t thread)
 {
     const struct pack_job *job = arg;
     struct linear_weight *weight = job->weight;
     char *data = weight->data + (size_t)panel * weight->panel_size;
+    const void *rows[WEIGHT_PANEL] = {0};
+    int32_t num_rows = 0;
+    bool is_packed = find_rows(job, panel, rows, &num_rows);
 
     (void)thread;
+    if (is_packed)
+        job->kernels->pack_panel(rows, num_rows, weight->dtype, (size_t)weight->k, (void *)data);
     for (int32_t lane = 0; lane < WEIGHT_PANEL; lane++) {
         int32_t n = panel * WEIGHT_PANEL + lane;
         int32_t row = n;
         const struct linear_part *part = find_part(job, &row);
-        if (weight->dtype == DTYPE_F32)
+        if (weight->dtype == DTYPE_F32 && !is_packed)
             pack_row_f32((float *)data + lane, part, row, weight->k);
-        else
+        else if (!is_packed)
             pack_row_bf16((uint16_t *)data + (size_t)lane * 2, part, row, weight->k);
         if (weight->bias)
             weight->bias[n] =
@@ -75,6 +101,7 @@ static void run_pack(struct stream *stream, const void *args)
 {
     struct pack_job job = *(const struct pack_job *)args;
 
+    job.kernels = cpu_stream_kernels(stream);
     pool_run(cpu_stream_pool(stream), job.weight->num_panels, pack_panel, &job);
     free(job.parts);
 }
@@ -101,8 +128,10 @@ static struct status weight_alloc(const struct linear_source *source, struct lin
         weight->panel_size = (k + 1) / 2 * WEIGHT_PANEL * 2 * sizeof(uint16_t);
     size_t size = weight->panel_size * (size_t)weight->num_panels;
     size_t alignment = size >= HUGE_PAGE ? HUGE_PAGE : 64;
-    weight->data =
-        aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment + alignment);
+    weight->data = aligned_alloc(alignment, (size + alignment) / alignment * alignment);
+    if (weight->data &&
+        size >= HUGE_PAGE) /* what it gives is welcome, what it refuses not missed */
+        (void)madvise(weight->data, size / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
     if (has_bias)
         weight->bias = malloc((size_t)weight->num_panels * WEIGHT_PANEL * sizeof(float));
     if (!weight->data || (has_bias && !weight->bias)) {

@@ -8,7 +8,7 @@
  *     float32    [panel][k][32]
  *     bfloat16   [panel][ceil(k / 2)][32][2]      pairs of k, as the dot product instruction wants
  *
- * Outputs behind n and the second of a last odd pair are zero.
+ * The second of a last odd pair is zero. What lanes behind n hold is never looked at.
  */
 #ifndef KERNELS_CPU_WEIGHT_H
 #define KERNELS_CPU_WEIGHT_H
