@@ -28,8 +28,8 @@ enum {
     MAX_UNSENT_MS = 10000,          /* then it has lost them */
     ABORT_RESERVE_BYTES = 16 << 20, /* of the scheduler's queue, for aborts beyond the bound */
     INSTANCE_SHIFT = 48,
-    THREADS_MS = 300, /* for the workers to end */
-    LINGER_MS = 200,
+    THREADS_MS = 200, /* for the workers to end */
+    LINGER_MS = 100,
 };
 
 static const int64_t ns_per_ms = 1000000;

@@ -11,8 +11,8 @@
 
 enum {
     MAX_FRAMES_PER_TURN = 64,
-    SHUTDOWN_MS = 1200, /* after a signal, for what is under way */
-    LINGER_MS = 200,
+    SHUTDOWN_MS = 1000, /* after a signal, for what is under way */
+    LINGER_MS = 100,
 };
 
 static const int64_t ns_per_ms = 1000000;

@@ -49,6 +49,22 @@ class MsgTest(ProcessTest):
         self.assertEqual(lines[1], {"v": 1, "type": "rejected", "reply_to": "c1", "text": None, "number": 1.5})
         self.assertEqual(lines[2], {"$raw": "93"})
 
+    def test_a_frame_of_a_hundred_thousand_levels_is_printed_as_bytes(self):
+        push = self.socket(zmq.PUSH, "a")
+        nested = b"\x01"
+        for _ in range(5000):
+            nested = msgpack.packb({"reply_to": nested})
+        deep = b"\x81\xa1a" + b"\x91" * 100000 + b"\xc0"
+        push.send(nested)
+        push.send(deep)
+        code, lines, _ = self.run_msg("recv", "--pull", "--bind", self.endpoint("a"), "--count", "2")
+        self.assertEqual(code, 0)
+        self.assertEqual(lines[1], {"$raw": deep.hex()})
+        levels = 0
+        while isinstance(lines[0], dict):
+            lines[0], levels = lines[0]["reply_to"], levels + 1
+        self.assertLess(levels, 100)
+
     def test_request_and_answer_between_two(self):
         rep = subprocess.Popen([MSG, "recv", "--rep", "--bind", self.endpoint("a"), "--count", "1"],
                                stdout=subprocess.PIPE, text=True)

@@ -214,33 +214,37 @@ static struct status put_raw(struct json_text hex, struct frame_buffer *out)
     return status_ok();
 }
 
+/* A peer is for the router, and a version of null stands for none. */
+static bool is_sent(const struct json_value *line, size_t i)
+{
+    bool is_version = json_text_is(line->keys[i], "v");
+
+    return !json_text_is(line->keys[i], "peer") &&
+           !(is_version && line->items[i].type == JSON_NULL);
+}
+
 struct status transcode_from_json(const struct json_value *line, struct frame_buffer *out)
 {
     const struct json_value *raw = json_get(line, "$raw");
-    const struct json_value *version = json_get(line, "v");
+    bool has_version = json_get(line, "v") != NULL;
     bool is_request = json_is(json_get(line, "type"), "request");
     struct status status = status_ok();
     struct wire_writer writer;
-    size_t num_pairs = 0;
+    size_t num_pairs = has_version ? 0 : 1;
 
     if (line->type != JSON_OBJECT)
         return status_error(STATUS_INVALID, "a line must be a JSON object");
     if (raw && raw->type == JSON_STRING)
         return put_raw(raw->text, out);
-    for (size_t i = 0; i < line->num_items; i++) {
-        bool is_left_out = json_text_is(line->keys[i], "peer") ||
-                           (json_text_is(line->keys[i], "v") && version->type == JSON_NULL);
-        num_pairs += !is_left_out;
-    }
+    for (size_t i = 0; i < line->num_items; i++)
+        num_pairs += is_sent(line, i);
     wire_writer_init(&writer, out);
-    wire_put_map(&writer, num_pairs + !version);
+    wire_put_map(&writer, num_pairs);
     for (size_t i = 0; i < line->num_items && status.code == STATUS_OK; i++) {
-        if (json_text_is(line->keys[i], "peer") ||
-            (json_text_is(line->keys[i], "v") && version->type == JSON_NULL))
-            continue;
-        status = put_pair(&writer, line->keys[i], &line->items[i], is_request);
+        if (is_sent(line, i))
+            status = put_pair(&writer, line->keys[i], &line->items[i], is_request);
     }
-    if (!version) {
+    if (!has_version) {
         wire_put_key(&writer, "v");
         wire_put_int(&writer, PROTOCOL_VERSION);
     }
@@ -295,7 +299,7 @@ static void write_ids(struct bytes bytes, struct json_writer *out)
 }
 
 /* reply_to as the map that it is, or in hexadecimal when it is none. */
-static void write_nested(struct bytes bytes, struct json_writer *out)
+static void write_nested(struct bytes bytes, struct json_writer *out, int depth)
 {
     struct wire_reader reader = wire_reader_of(bytes.data, bytes.size);
     struct wire_value head;
@@ -303,7 +307,8 @@ static void write_nested(struct bytes bytes, struct json_writer *out)
     bool need_comma = out->need_comma;
 
     if (wire_next(&reader, &head) && head.type == WIRE_MAP &&
-        write_rest(&reader, &head, (struct json_text){0}, out, 1) && reader.at == reader.end)
+        write_rest(&reader, &head, (struct json_text){0}, out, depth + 1) &&
+        reader.at == reader.end)
         return;
     out->size = start;
     out->need_comma = need_comma;
@@ -354,7 +359,7 @@ static bool write_rest(struct wire_reader *reader, const struct wire_value *valu
         break;
     case WIRE_BIN:
         if (json_text_is(key, "reply_to"))
-            write_nested(value->bytes, out);
+            write_nested(value->bytes, out, depth);
         else if (json_text_is(key, "input_ids") || json_text_is(key, "ids"))
             write_ids(value->bytes, out);
         else
