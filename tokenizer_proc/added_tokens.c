@@ -8,44 +8,6 @@
 
 /* ---- building ---- */
 
-static int32_t find_token(const struct added_tokens *added, const char *content, size_t size)
-{
-    for (int32_t i = 0; i < added->num_tokens; i++) {
-        const struct added_token *token = &added->tokens[i];
-        if (token->size == size && memcmp(token->content, content, size) == 0)
-            return i;
-    }
-    return -1;
-}
-
-struct status added_tokens_add(struct added_tokens *added, int32_t id, unsigned flags,
-                               const char *content, size_t size)
-{
-    if (size == 0)
-        return status_ok();
-    int32_t known = find_token(added, content, size);
-    if (known >= 0) {
-        added->tokens[known].id = id;
-        added->tokens[known].flags = flags;
-        return status_ok();
-    }
-    if (added->num_tokens == added->capacity) {
-        int32_t capacity = added->capacity ? added->capacity * 2 : 32;
-        struct added_token *tokens = realloc(added->tokens, (size_t)capacity * sizeof(*tokens));
-        if (!tokens)
-            return status_error(STATUS_NO_MEMORY, "no memory for %d added tokens", capacity);
-        added->tokens = tokens;
-        added->capacity = capacity;
-    }
-    uint8_t *copy = malloc(size);
-    if (!copy)
-        return status_error(STATUS_NO_MEMORY, "no memory for an added token of %zu bytes", size);
-    memcpy(copy, content, size);
-    added->tokens[added->num_tokens++] =
-        (struct added_token){.id = id, .flags = flags, .content = copy, .size = size};
-    return status_ok();
-}
-
 /* A new node, or -1. */
 static int32_t add_node(struct added_trie *trie, uint8_t byte)
 {
@@ -99,6 +61,50 @@ static struct status insert(struct added_trie *trie, const uint8_t *content, siz
     return status_ok();
 }
 
+/* The index of the token with that content, or -1. */
+static int32_t find_token(const struct added_tokens *added, const char *content, size_t size)
+{
+    const struct added_trie *trie = &added->all;
+    int32_t node = 0;
+
+    if (trie->num_nodes == 0)
+        return -1;
+    for (size_t i = 0; i < size; i++) {
+        node = find_child(trie, node, (uint8_t)content[i]);
+        if (!node)
+            return -1;
+    }
+    return trie->nodes[node].token;
+}
+
+struct status added_tokens_add(struct added_tokens *added, int32_t id, unsigned flags,
+                               const char *content, size_t size)
+{
+    if (size == 0)
+        return status_ok();
+    int32_t known = find_token(added, content, size);
+    if (known >= 0) {
+        added->tokens[known].id = id;
+        added->tokens[known].flags = flags;
+        return status_ok();
+    }
+    if (added->num_tokens == added->capacity) {
+        int32_t capacity = added->capacity ? added->capacity * 2 : 32;
+        struct added_token *tokens = realloc(added->tokens, (size_t)capacity * sizeof(*tokens));
+        if (!tokens)
+            return status_error(STATUS_NO_MEMORY, "no memory for %d added tokens", capacity);
+        added->tokens = tokens;
+        added->capacity = capacity;
+    }
+    uint8_t *copy = malloc(size);
+    if (!copy)
+        return status_error(STATUS_NO_MEMORY, "no memory for an added token of %zu bytes", size);
+    memcpy(copy, content, size);
+    added->tokens[added->num_tokens++] =
+        (struct added_token){.id = id, .flags = flags, .content = copy, .size = size};
+    return insert(&added->all, copy, size, added->num_tokens - 1);
+}
+
 struct status added_tokens_finish(struct added_tokens *added, bool use_nfc)
 {
     struct status status = status_ok();
@@ -126,6 +132,7 @@ void added_tokens_deinit(struct added_tokens *added)
     for (int32_t i = 0; i < added->num_tokens; i++)
         free(added->tokens[i].content);
     free(added->tokens);
+    free(added->all.nodes);
     free(added->raw.nodes);
     free(added->normalized.nodes);
     *added = (struct added_tokens){0};

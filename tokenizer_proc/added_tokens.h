@@ -51,7 +51,8 @@ struct added_trie {
 struct added_tokens {
     struct added_token *tokens; /* owned, [num_tokens] */
     int32_t num_tokens, capacity;
-    struct added_trie raw, normalized;
+    struct added_trie all;             /* by exact content */
+    struct added_trie raw, normalized; /* what is looked for in which text */
 };
 
 /* Where special tokens are forbidden. All zero: everywhere. */
@@ -85,7 +86,8 @@ struct added_cutter {
 MUST_CHECK struct status added_tokens_add(struct added_tokens *added, int32_t id, unsigned flags,
                                           const char *content, size_t size);
 
-/* Builds the trees, once all tokens are there; nfc: normalise the contents of normalised ones. */
+/* Builds what is looked for, once all tokens are there; nfc: normalise the contents of normalised
+ * ones. */
 MUST_CHECK struct status added_tokens_finish(struct added_tokens *added, bool nfc);
 void added_tokens_deinit(struct added_tokens *added);
 

@@ -52,6 +52,10 @@ def random_text(rng, specials, words):
             if rng.random() < 0.2:
                 special = special[rng.randint(0, len(special)):]
             parts.append(special)
+        elif kind < 0.683:  # long enough for BPE to work in windows
+            letters = rng.choice(["a", "ab", "abcdefghijklmnopqrstuvwxyz", "!?.", " ", "\n", "\u4f60\u597d\u4e16\u754c", "aeiostn",
+                                  "\u0301\u0323", "\U0001F600\U0001F601", "\u0430\u043e\u0435\u0438\u043d\u0442"])
+            parts.append("".join(rng.choices(letters, k=rng.randint(600, 6000))))
         elif kind < 0.72:
             parts.append(rng.choice("a.\u4f60 7\u0301\n") * rng.choice([2, 3, 17, 70, 200]))
         else:
