@@ -223,16 +223,12 @@ static bool find_match(const struct added_cutter *cutter, size_t from, struct ma
                 break;
             node = find_child(trie, node, text[i]);
         }
-        if (longest.token < 0) {
-            at++;
-        } else if (verdict == FORBIDDEN) {
-            at = longest.end;
-        } else if (allowed.token >= 0) {
+        bool is_forbidden = longest.token >= 0 && verdict == FORBIDDEN;
+        if (allowed.token >= 0 && !is_forbidden) {
             *out = allowed;
             return true;
-        } else {
-            at++;
         }
+        at = is_forbidden ? longest.end : at + 1;
     }
     return false;
 }

@@ -61,6 +61,7 @@ static const uint8_t *cut(const struct split_stage *stage, const uint8_t *p, con
 static struct status enter(struct splitter *splitter, int level, const uint8_t *text, size_t size)
 {
     splitter->level = level;
+    /* Only one stage has the flag, so text never lies in the buffer already. */
     if (splitter->pretokenizer->stages[level].add_prefix_space && size > 0 && text[0] != ' ') {
         struct status status = buffer_reserve(splitter->prefixed, size + 1);
         if (status.code)

@@ -34,7 +34,8 @@ struct split_stage {
     size_t literal_size;
     enum split_behavior behavior;
     bool invert;           /* what the pattern matches counts as not matched, and the reverse */
-    bool add_prefix_space; /* the text gets a space before it unless one is there */
+    bool add_prefix_space; /* its text gets a space before it unless one is there: one stage at most
+                            */
 };
 
 struct pretokenizer {

@@ -28,9 +28,14 @@ static bool read_flag(const struct json_value *value, const char *key, bool othe
     return flag && flag->type == JSON_BOOL ? flag->boolean : otherwise;
 }
 
-/* The parts of a sequence: an array, or an error. */
+/* What a sequence is made of. */
+struct parts {
+    const struct json_value *items;
+    size_t num_items;
+};
+
 static struct status get_parts(const struct json_value *value, const char *key, int depth,
-                               const struct json_value **out)
+                               struct parts *out)
 {
     const struct json_value *parts = json_get(value, key);
 
@@ -38,7 +43,7 @@ static struct status get_parts(const struct json_value *value, const char *key, 
         return status_error(STATUS_FORMAT, "a Sequence without \"%s\"", key);
     if (depth >= MAX_DEPTH)
         return status_error(STATUS_UNSUPPORTED, "sequences nested more than %d deep", MAX_DEPTH);
-    *out = parts;
+    *out = (struct parts){parts->items, parts->num_items};
     return status_ok();
 }
 
@@ -46,7 +51,8 @@ static struct status get_parts(const struct json_value *value, const char *key, 
 
 static struct status read_normalizer(const struct json_value *value, int depth, bool *nfc)
 {
-    const struct json_value *type = json_get(value, "type"), *parts = NULL;
+    const struct json_value *type = json_get(value, "type");
+    struct parts parts = {0};
 
     if (is_none(value))
         return status_ok();
@@ -57,8 +63,8 @@ static struct status read_normalizer(const struct json_value *value, int depth, 
     if (!json_is(type, "Sequence"))
         return refuse("normalizer", type);
     struct status status = get_parts(value, "normalizers", depth, &parts);
-    for (size_t i = 0; !status.code && i < parts->num_items; i++)
-        status = read_normalizer(&parts->items[i], depth + 1, nfc);
+    for (size_t i = 0; !status.code && i < parts.num_items; i++)
+        status = read_normalizer(&parts.items[i], depth + 1, nfc);
     return status;
 }
 
@@ -159,12 +165,13 @@ static struct status read_digits(struct pretokenizer_load *load, const struct js
 static struct status read_pretokenizer(struct pretokenizer_load *load,
                                        const struct json_value *value, int depth)
 {
-    const struct json_value *type = json_get(value, "type"), *parts = NULL;
+    const struct json_value *type = json_get(value, "type");
+    struct parts parts = {0};
 
     if (json_is(type, "Sequence")) {
         struct status status = get_parts(value, "pretokenizers", depth, &parts);
-        for (size_t i = 0; !status.code && i < parts->num_items; i++)
-            status = read_pretokenizer(load, &parts->items[i], depth + 1);
+        for (size_t i = 0; !status.code && i < parts.num_items; i++)
+            status = read_pretokenizer(load, &parts.items[i], depth + 1);
         return status;
     }
     if (load->is_byte_level)
@@ -253,7 +260,8 @@ static struct status read_template(const struct json_value *value, struct tokeni
 static struct status read_post_processor(const struct json_value *value, int depth,
                                          struct tokenizer *out)
 {
-    const struct json_value *type = json_get(value, "type"), *parts = NULL;
+    const struct json_value *type = json_get(value, "type");
+    struct parts parts = {0};
 
     if (is_none(value) || json_is(type, "ByteLevel")) /* which moves offsets only */
         return status_ok();
@@ -262,8 +270,8 @@ static struct status read_post_processor(const struct json_value *value, int dep
     if (!json_is(type, "Sequence"))
         return refuse("post_processor", type);
     struct status status = get_parts(value, "processors", depth, &parts);
-    for (size_t i = 0; !status.code && i < parts->num_items; i++)
-        status = read_post_processor(&parts->items[i], depth + 1, out);
+    for (size_t i = 0; !status.code && i < parts.num_items; i++)
+        status = read_post_processor(&parts.items[i], depth + 1, out);
     return status;
 }
 
