@@ -10,6 +10,7 @@
 
 #include "tests/unit/small_tokenizer.h"
 #include "tokenizer_proc/tokenizer.h"
+#include "tokenizer_proc/tokenizer_parts.h"
 #include "tokenizer_proc/unicode.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -85,7 +86,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
         "{\"id\":301,\"content\":\"<t>\"},{\"id\":302,\"content\":\"<l>\",\"lstrip\":true},"
         "{\"id\":303,\"content\":\"<r>\",\"rstrip\":true},"
         "{\"id\":304,\"content\":\"<w>\",\"single_word\":true},"
-        "{\"id\":305,\"content\":\"<\xC3\xA9>\",\"normalized\":true}],";
+        "{\"id\":305,\"content\":\"<\xC3\xA9>\",\"normalized\":true},"
+        "{\"id\":306,\"content\":\"<\xC3\xA8>\",\"normalized\":true,\"special\":true}],";
 
     (void)argc;
     (void)argv;
@@ -105,7 +107,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 /* The bytes of an id of a small tokenizer. */
 static size_t put_bytes(int32_t id, char *out)
 {
-    static const char *const added[] = {"<s>", "<t>", "<l>", "<r>", "<w>", "<\xC3\xA9>"};
+    static const char *const added[] = {"<s>", "<t>",        "<l>",       "<r>",
+                                        "<w>", "<\xC3\xA9>", "<\xC3\xA8>"};
     const char *parts[2] = {NULL, NULL};
     size_t size = 0;
 
@@ -140,6 +143,21 @@ static void check_text(const struct token_list *ids, const char *text, size_t si
         expect(at + n <= size);
         at += n;
     }
+}
+
+/* The heap gives what the faster ways give, for the text as one piece. */
+static void check_heap(const struct bpe *bpe, const uint8_t *text, size_t size)
+{
+    struct bpe_scratch scratch = {0};
+    struct token_list fast = {0}, slow = {0};
+
+    expect(!bpe_encode(bpe, &scratch, text, size, &fast).code);
+    expect(!bpe_encode_heap(bpe, &scratch, text, size, &slow).code);
+    expect(fast.num_ids == slow.num_ids);
+    expect(!fast.num_ids || memcmp(fast.ids, slow.ids, fast.num_ids * sizeof(*fast.ids)) == 0);
+    token_list_deinit(&fast);
+    token_list_deinit(&slow);
+    bpe_scratch_deinit(&scratch);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -179,9 +197,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!status.code && pipelines[which].keeps_text)
         check_text(&ids, args.text, args.size);
     for (size_t i = 0; i < ids.num_ids; i++)
-        expect(ids.ids[i] != SPECIAL ||
+        expect((ids.ids[i] != SPECIAL && ids.ids[i] != SPECIAL + 6) ||
                (args.parse_special && !(args.num_data_ranges && range.start == 0 &&
                                         range.end == args.size && args.size > 0)));
+    check_heap(&tokenizers[which]->bpe, data + 4, args.size);
     token_list_deinit(&ids);
     token_list_deinit(&again);
     return 0;
