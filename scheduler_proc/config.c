@@ -79,7 +79,9 @@ static int32_t read_int(struct object_reader *in, const char *key, int32_t min, 
     return min;
 }
 
-/* A finite number, at least min; if absent the default, or with a NaN default a fault. */
+static const double required = (double)NAN; /* in place of a default */
+
+/* A finite number, at least min; if absent the default, or a fault where it is required. */
 static double read_double(struct object_reader *in, const char *key, double min, double absent)
 {
     const struct json_value *value = find(in, key);
@@ -161,9 +163,9 @@ static enum dtype read_dtype(struct object_reader *in)
 static void read_llama3(struct object_reader *rope, struct rope_config *out)
 {
     out->type = ROPE_LLAMA3;
-    out->factor = read_double(rope, "factor", 1, NAN);
-    out->low_freq_factor = read_double(rope, "low_freq_factor", 1e-6, NAN);
-    out->high_freq_factor = read_double(rope, "high_freq_factor", 1e-6, NAN);
+    out->factor = read_double(rope, "factor", 1, required);
+    out->low_freq_factor = read_double(rope, "low_freq_factor", 1e-6, required);
+    out->high_freq_factor = read_double(rope, "high_freq_factor", 1e-6, required);
     out->original_max_position =
         read_int(rope, "original_max_position_embeddings", 1, INT32_MAX, 0);
     if (out->high_freq_factor < out->low_freq_factor)
@@ -182,7 +184,7 @@ static void read_yarn(struct object_reader *rope, int32_t max_position, struct r
     double mscale_all_dim = read_double(rope, "mscale_all_dim", 0, 0);
 
     out->type = ROPE_YARN;
-    out->factor = read_double(rope, "factor", 1, NAN);
+    out->factor = read_double(rope, "factor", 1, required);
     out->beta_fast = read_double(rope, "beta_fast", 1e-6, 32);
     out->beta_slow = read_double(rope, "beta_slow", 1e-6, 1);
     out->truncate = read_bool(rope, "truncate", true);

@@ -155,7 +155,7 @@ START_TEST(number_formats)
 {
     /* Exact ones, a tie that goes to even, a subnormal float16, infinities, NaN. */
     const uint16_t halves[] = {0x3C00, 0xC000, 0x0001, 0x7BFF, 0x7C00, 0x7E00, 0x8000};
-    const double expected[] = {1, -2, 0x1p-24, 65504, INFINITY, NAN, -0.0};
+    const double expected[] = {1, -2, 0x1p-24, 65504, (double)INFINITY, (double)NAN, -0.0};
     const float floats[] = {1.0F + 0x1p-8F, 1.0F + 0x3p-8F, NAN, -INFINITY};
     const uint16_t rounded[] = {0x3F80, 0x3F82, 0x7FC0, 0xFF80};
     float out[7];
