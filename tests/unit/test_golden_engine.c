@@ -2,6 +2,7 @@
  * Golden answers through engine and core: the ids that Hugging Face gives, whatever the caches,
  * chunks, pages, policies, loops and threads; logits of first steps.
  */
+#include <math.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -134,14 +135,12 @@ START_TEST(demo_model)
 END_TEST
 
 /* The first step's 16 largest logits, through the core. */
-START_TEST(logits_of_first_steps)
+static void check_logits(const char *dir, const char *golden_dir)
 {
-    char dir[1024];
     struct golden golden;
     struct rig rig;
 
-    find_dir(dir, sizeof(dir), _i < NUM_TINY ? tiny_models[_i] : NULL);
-    golden_open(&golden, dir);
+    golden_open(&golden, golden_dir);
     rig_open(&rig, &(struct rig_args){.dir = dir,
                                       .dtype = ENGINE_DTYPE_F32,
                                       .page_size = 4,
@@ -161,6 +160,96 @@ START_TEST(logits_of_first_steps)
     rig_close(&rig);
     golden_close(&golden);
 }
+
+START_TEST(logits_of_first_steps)
+{
+    char dir[1024];
+
+    find_dir(dir, sizeof(dir), _i < NUM_TINY ? tiny_models[_i] : NULL);
+    check_logits(dir, dir);
+}
+END_TEST
+
+static float *first_logits(const char *dir, enum engine_dtype dtype, const struct golden *golden,
+                           int32_t *out_vocab_size)
+{
+    struct rig rig;
+
+    rig_open(&rig, &(struct rig_args){.dir = dir,
+                                      .dtype = dtype,
+                                      .page_size = 16,
+                                      .chunk = 1024,
+                                      .max_running = 4,
+                                      .num_pages = 128});
+    int32_t vocab_size = *out_vocab_size = rig.model.vocab_size;
+    float *logits = malloc((size_t)golden->num_rows * vocab_size * sizeof(float));
+    for (int32_t r = 0; r < golden->num_rows; r++) {
+        rig_submit(&rig, (uint64_t)r + 1, golden->rows[r].input_ids, golden->rows[r].num_input, 1,
+                   true);
+        rig_run(&rig);
+        ck_assert_ok(engine_read_logits(rig.engine, 0, logits + (size_t)r * vocab_size));
+    }
+    rig_close(&rig);
+    return logits;
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* ||bfloat16 - float32|| / ||float32|| of the first step's logits: 8 bits of mantissa through some
+ * dozen layers. */
+static void check_bfloat16(const char *dir, const char *golden_dir)
+{
+    struct golden golden;
+    double errors[64];
+    int32_t vocab_size = 0;
+
+    golden_open(&golden, golden_dir);
+    float *wide = first_logits(dir, ENGINE_DTYPE_F32, &golden, &vocab_size);
+    float *narrow = first_logits(dir, ENGINE_DTYPE_BF16, &golden, &vocab_size);
+    for (int32_t r = 0; r < golden.num_rows; r++) {
+        double difference = 0, norm = 0;
+        for (size_t i = (size_t)r * vocab_size; i < (size_t)(r + 1) * vocab_size; i++) {
+            difference += (double)(narrow[i] - wide[i]) * (double)(narrow[i] - wide[i]);
+            norm += (double)wide[i] * (double)wide[i];
+        }
+        errors[r] = sqrt(difference / norm);
+    }
+    qsort(errors, (size_t)golden.num_rows, sizeof(double), compare_doubles);
+    printf("%s: bfloat16 error median %.4f largest %.4f\n", dir, errors[golden.num_rows / 2],
+           errors[golden.num_rows - 1]);
+    ck_assert_double_le(errors[golden.num_rows / 2], 2e-2);
+    ck_assert_double_le(errors[golden.num_rows - 1], 6e-2);
+    free(wide);
+    free(narrow);
+    golden_close(&golden);
+}
+
+START_TEST(bfloat16_stays_near_float32)
+{
+    char dir[1024];
+
+    find_dir(dir, sizeof(dir), NULL);
+    check_bfloat16(dir, dir);
+}
+END_TEST
+
+/* MINISGL_SMOLLM2 names a directory of that model, where there is one: tests/e2e has it fetched. */
+START_TEST(smollm2)
+{
+    const char *model = getenv("MINISGL_SMOLLM2");
+    char dir[1024];
+
+    if (!model)
+        return;
+    snprintf(dir, sizeof(dir), "%s/smollm2", getenv("MINISGL_TEST_DATA"));
+    check_logits(model, dir);
+    check_bfloat16(model, dir);
+}
 END_TEST
 
 int main(void)
@@ -172,7 +261,12 @@ int main(void)
     tcase_add_loop_test(tcase, tiny_models_every_way, 0, NUM_TINY * NUM_WAYS);
     tcase_add_loop_test(tcase, demo_model, 0, NUM_WAYS);
     tcase_add_loop_test(tcase, logits_of_first_steps, 0, NUM_TINY + 1);
+    tcase_add_test(tcase, bfloat16_stays_near_float32);
     suite_add_tcase(suite, tcase);
+    TCase *real = tcase_create("smollm2");
+    tcase_set_timeout(real, 300);
+    tcase_add_test(real, smollm2);
+    suite_add_tcase(suite, real);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
     int failed = srunner_ntests_failed(runner);
