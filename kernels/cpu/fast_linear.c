@@ -89,6 +89,24 @@ static void pack(const struct job *job, int32_t first_row, int32_t num_rows, int
     }
 }
 
+/* The panel that this thread will probably read next: of its task, or of the task that is its turn
+ * when all threads have taken one. -1: none. */
+static int32_t next_panel(const struct job *job, int32_t panel, int32_t end_panel)
+{
+    int32_t others = (pool_num_threads(job->pool) - 1) * job->panels_per_task;
+    int32_t next = panel + 1 < end_panel ? panel + 1 : panel + 1 + others;
+
+    return next < job->args->weight->num_panels ? next : -1;
+}
+
+/* While a panel is at work, the next one comes nearer: two lines for each step, shared out among
+ * the first two tiles. A single row leaves the memory no pause to fill. */
+static void fetch_ahead(struct tile_args *args, const char *next, int32_t tile, int32_t num_tiles)
+{
+    args->ahead_lines = num_tiles > 1 ? 1 : 2;
+    args->ahead = next + (size_t)tile * args->num_steps * 64;
+}
+
 static void run_task(void *arg, int32_t task, int32_t thread)
 {
     const struct job *job = arg;
@@ -113,6 +131,7 @@ static void run_task(void *arg, int32_t task, int32_t thread)
             num_steps = job->stretch;
         pack(job, first_row, num_rows, num_tiles, step, num_steps, packed);
         for (int32_t panel = first_panel; panel < end_panel; panel++) {
+            int32_t next = next_panel(job, panel, end_panel);
             for (int32_t tile = 0; tile < num_tiles; tile++) {
                 int32_t begin = tile_start(num_rows, num_tiles, tile);
                 int32_t rows = tile_start(num_rows, num_tiles, tile + 1) - begin;
@@ -126,6 +145,10 @@ static void run_task(void *arg, int32_t task, int32_t thread)
                     .c_row = WEIGHT_PANEL,
                     .add = step > 0,
                 };
+                if (next >= 0 && tile < 2 && num_rows > 1)
+                    fetch_ahead(&args,
+                                weight->data + (size_t)next * weight->panel_size + step * step_size,
+                                tile, num_tiles);
                 if (weight->dtype == DTYPE_F32)
                     SIMD_NAME(tile_f32)(rows, &args);
                 else

@@ -40,7 +40,8 @@ SIMD_INLINE void run(const int rows, const enum layout layout, const enum dtype 
 {
     vf acc[TILE_ROWS][TILE_VECTORS];
     const float *a = args->a;
-    const char *panel = args->panel;
+    const char *panel = args->panel, *ahead = args->ahead;
+    const int32_t ahead_lines = args->ahead_lines;
     const size_t a_step = layout == LAYOUT_LONG ? 1 : args->a_step;
 
 #pragma GCC unroll 16
@@ -57,6 +58,11 @@ SIMD_INLINE void run(const int rows, const enum layout layout, const enum dtype 
                                            from.first + (size_t)v * VF_LANES, VF_LANES)
                              : vf_load(panel + (size_t)v * sizeof(vf));
         multiply(rows, layout, dtype, a, w, acc);
+        if (ahead_lines > 0)
+            __builtin_prefetch(ahead, 0, 2);
+        if (ahead_lines > 1)
+            __builtin_prefetch(ahead + 64, 0, 2);
+        ahead += (size_t)ahead_lines * 64;
         a += a_step;
         panel += sizeof(w);
     }

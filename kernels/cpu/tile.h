@@ -44,7 +44,9 @@ struct tile_args {
     size_t num_steps; /* k, or words */
     float *c;
     size_t c_row;
-    bool add; /* to what c holds */
+    bool add;            /* to what c holds */
+    int32_t ahead_lines; /* cache lines to fetch at each step, 0 to 2 */
+    const char *ahead;   /* the first of them: what will be read next */
 };
 
 /* rows in [1, TILE_ROWS]. a holds rows side by side: a_step is rows, or rows * TILE_BF16_FLOATS. */
