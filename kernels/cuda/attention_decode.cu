@@ -402,7 +402,10 @@ bool attention_decode_can(const struct attention_args *a)
            a->num_qo_heads / a->num_kv_heads <= 2 * HEADS && a->num_rows <= 65535;
 }
 
-/* As many splits as fill the card once; where the rows do so, as many as the workspace takes. */
+/*
+ * As many splits as fill the card once. Where the rows do so, two, for long rows: more would start
+ * blocks by the thousand that find nothing to do, since a captured step allows for any length.
+ */
 static void choose_splits(const struct device *device, struct decode_args *args, int blocks_per_sm)
 {
     const struct attention_args *a = &args->a;
@@ -411,7 +414,7 @@ static void choose_splits(const struct device *device, struct decode_args *args,
 
     args->min_len = splits > 1 ? MIN_SPLIT : LONG_SPLIT;
     if (splits <= 1)
-        splits = MAX_ITEMS / items;
+        splits = 2 * items <= MAX_ITEMS ? 2 : 1;
     if (splits > ceil_div(a->max_kv_len, args->min_len))
         splits = ceil_div(a->max_kv_len, args->min_len);
     if (splits > MAX_SPLITS)
@@ -457,7 +460,7 @@ struct status attention_decode_launch(struct stream *stream, const struct attent
         error = decode<64, 2, 4, 3, false>(stream, &args);
     else if (a->head_dim <= 128 && one_tile)
         error = few ? decode<128, 1, 8, 1, true>(stream, &args)
-                    : decode<128, 1, 4, 3, false>(stream, &args);
+                    : decode<128, 1, 4, 4, false>(stream, &args);
     else if (a->head_dim <= 128)
         error = decode<128, 2, 4, 2, false>(stream, &args);
     else

@@ -221,21 +221,15 @@ static __device__ __forceinline__ void add_values(struct rows_state<DIM, M_TILES
     }
 }
 
-/* The request of a tile, by the numbering above. */
+/* The request of a tile, by the numbering above: a warp counts those that begin at it or before. */
 static __device__ __forceinline__ int request_of_tile(const struct prefill_args *args, int tile)
 {
     const int32_t *cu = args->a.cu_seqlens_q;
-    int low = 0, high = args->a.num_rows - 1;
+    int count = 0;
 
-    while (low < high) {
-        int middle = (low + high + 1) / 2;
-
-        if ((int)((int64_t)cu[middle] * args->group / M) + middle <= tile)
-            low = middle;
-        else
-            high = middle - 1;
-    }
-    return low;
+    for (int r = (int)threadIdx.x % WARP; r < args->a.num_rows; r += WARP)
+        count += (int)((int64_t)cu[r] * args->group / M) + r <= tile;
+    return (int)__reduce_add_sync(~0u, (unsigned)count) - 1;
 }
 
 template <int DIM, int M_TILES, int BLOCKS_PER_SM>
