@@ -82,23 +82,36 @@ static inline struct status cuda_launched(struct stream *stream, cudaError_t err
     return cuda_status(error, what);
 }
 
-/* Launches on the caller's stream, overlapping the end of the kernel before where the card can. */
+/*
+ * Launches on the caller's stream, overlapping the end of the kernel before where the card can;
+ * cluster blocks together where it is more than 1 (compute capability 9.0).
+ */
 template <typename... Params, typename... Args>
-static cudaError_t launch(struct stream *stream, void (*kernel)(Params...), dim3 grid, int threads,
-                          size_t shared_bytes, Args... args)
+static cudaError_t launch_cluster(struct stream *stream, void (*kernel)(Params...), dim3 grid,
+                                  int cluster, int threads, size_t shared_bytes, Args... args)
 {
-    cudaLaunchAttribute attribute = {};
+    cudaLaunchAttribute attributes[2] = {};
     cudaLaunchConfig_t config = {};
 
-    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attribute.val.programmaticStreamSerializationAllowed = 1;
+    attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[0].val.programmaticStreamSerializationAllowed = 1;
+    attributes[1].id = cudaLaunchAttributeClusterDimension;
+    attributes[1].val.clusterDim.x = (unsigned)cluster;
+    attributes[1].val.clusterDim.y = attributes[1].val.clusterDim.z = 1;
     config.gridDim = grid;
     config.blockDim = dim3((unsigned)threads);
     config.dynamicSmemBytes = shared_bytes;
     config.stream = stream->cuda;
-    config.attrs = &attribute;
-    config.numAttrs = stream->device->compute_capability >= 90 ? 1 : 0;
+    config.attrs = attributes;
+    config.numAttrs = stream->device->compute_capability < 90 ? 0 : cluster > 1 ? 2 : 1;
     return cudaLaunchKernelEx(&config, kernel, Params(args)...);
+}
+
+template <typename... Params, typename... Args>
+static cudaError_t launch(struct stream *stream, void (*kernel)(Params...), dim3 grid, int threads,
+                          size_t shared_bytes, Args... args)
+{
+    return launch_cluster(stream, kernel, grid, 1, threads, shared_bytes, args...);
 }
 
 static inline int ceil_div(int64_t a, int64_t b)
