@@ -1,10 +1,11 @@
 /*
  * weights.cu - matrices from mapped files to the device: through two pinned buffers, straight into
  * the fused [n, k] layout, so that the host holds no second copy. While one buffer is on its way
- * the other is filled.
+ * the other is filled, by COPIERS threads: one alone does not keep up with the bus.
  *
  * Parts of another dtype travel as they are and are converted by a kernel on the device.
  */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,6 +55,46 @@ static cudaError_t ring_prepare(struct device *device, int slot, bool with_dev)
     return error;
 }
 
+enum { COPIERS = 4 };
+
+struct copy_part {
+    char *dst;
+    const char *src;
+    size_t size;
+};
+
+static void *copy_part_run(void *arg)
+{
+    const struct copy_part *part = (const struct copy_part *)arg;
+
+    memcpy(part->dst, part->src, part->size);
+    return NULL;
+}
+
+/* memcpy by several threads; by this one where others cannot be had. */
+static void copy_together(void *dst, const void *src, size_t size)
+{
+    struct copy_part parts[COPIERS];
+    pthread_t threads[COPIERS];
+    bool started[COPIERS] = {};
+    size_t step = (size / COPIERS + 4095) / 4096 * 4096;
+
+    for (int i = 0; i < COPIERS; i++) {
+        size_t begin = step * (size_t)i < size ? step * (size_t)i : size;
+        size_t end = i + 1 < COPIERS && begin + step < size ? begin + step : size;
+
+        parts[i] = {(char *)dst + begin, (const char *)src + begin, end - begin};
+        if (i > 0 && parts[i].size)
+            started[i] = pthread_create(&threads[i], NULL, copy_part_run, &parts[i]) == 0;
+    }
+    for (int i = 0; i < COPIERS; i++) {
+        if (started[i])
+            pthread_join(threads[i], NULL);
+        else
+            copy_part_run(&parts[i]);
+    }
+}
+
 /* n elements from the host to dst, converted where the dtypes differ. */
 static cudaError_t upload(struct stream *stream, void *dst, enum dtype dst_dtype, const void *src,
                           enum dtype src_dtype, size_t n)
@@ -71,7 +112,7 @@ static cudaError_t upload(struct stream *stream, void *dst, enum dtype dst_dtype
         error = ring_prepare(device, (int)slot, !same);
         if (error)
             break;
-        memcpy(device->ring[slot].host, (const char *)src + at * src_size, count * src_size);
+        copy_together(device->ring[slot].host, (const char *)src + at * src_size, count * src_size);
         error = cudaMemcpyAsync(same ? out : device->ring[slot].dev, device->ring[slot].host,
                                 count * src_size, cudaMemcpyHostToDevice, stream->cuda);
         if (!error && !same)
