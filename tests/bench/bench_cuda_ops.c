@@ -444,6 +444,208 @@ static void bench_sample(const char *what, int32_t rows, float temperature, floa
     free(logits);
 }
 
+/* ---- a whole decode step of Qwen3-0.6B ---- */
+
+enum { LAYERS = 28, HIDDEN = 1024, Q_HEADS = 16, KV_HEADS = 8, HEAD_DIM = 128, INNER = 3072 };
+enum { QKV = (Q_HEADS + 2 * KV_HEADS) * HEAD_DIM, STEP_VOCAB = 151936 };
+
+struct step_case {
+    struct linear_weight *qkv[LAYERS], *o[LAYERS], *gate_up[LAYERS], *down[LAYERS], *lm_head;
+    void *x, *normed, *qkv_out, *attended, *wide, *inner, *norm, *logits;
+    char *k, *v;
+    size_t layer_size;
+    struct rope_kv_args rope;
+    struct attention_args attention;
+    struct sample_args sample;
+    int32_t rows;
+};
+
+static void step_linear(struct linear_weight *weight, void *y, const void *x, bool accumulate,
+                        enum dtype y_dtype, int32_t rows)
+{
+    const struct linear_args args = {.weight = weight,
+                                     .y = y,
+                                     .x = x,
+                                     .y_dtype = y_dtype,
+                                     .num_tokens = rows,
+                                     .accumulate = accumulate};
+    ok(backend.kernels->linear(stream, &args));
+}
+
+static void step_norm(const struct step_case *c)
+{
+    const struct rmsnorm_args args = {.dtype = DTYPE_BF16,
+                                      .y = c->normed,
+                                      .x = c->x,
+                                      .weight = c->norm,
+                                      .num_rows = c->rows,
+                                      .hidden_size = HIDDEN,
+                                      .eps = 1e-6f};
+    ok(backend.kernels->rmsnorm(stream, &args));
+}
+
+static void put_step(void *state, int i)
+{
+    struct step_case *c = state;
+    const struct silu_mul_args silu = {.dtype = DTYPE_BF16,
+                                       .y = c->inner,
+                                       .x = c->wide,
+                                       .num_tokens = c->rows,
+                                       .inner_size = INNER};
+
+    (void)i;
+    for (int layer = 0; layer < LAYERS; layer++) {
+        c->rope.k_cache = c->k + (size_t)layer * c->layer_size;
+        c->rope.v_cache = c->v + (size_t)layer * c->layer_size;
+        c->attention.k_cache = c->rope.k_cache;
+        c->attention.v_cache = c->rope.v_cache;
+        step_norm(c);
+        step_linear(c->qkv[layer], c->qkv_out, c->normed, false, DTYPE_BF16, c->rows);
+        ok(backend.kernels->rope_kv(stream, &c->rope));
+        ok(backend.kernels->attention(stream, &c->attention));
+        step_linear(c->o[layer], c->x, c->attended, true, DTYPE_BF16, c->rows);
+        step_norm(c);
+        step_linear(c->gate_up[layer], c->wide, c->normed, false, DTYPE_BF16, c->rows);
+        ok(backend.kernels->silu_mul(stream, &silu));
+        step_linear(c->down[layer], c->x, c->inner, true, DTYPE_BF16, c->rows);
+    }
+    step_norm(c);
+    step_linear(c->lm_head, c->logits, c->normed, false, DTYPE_F32, c->rows);
+    ok(backend.kernels->sample(stream, &c->sample));
+}
+
+static struct linear_weight *step_weight(int32_t n, int32_t k)
+{
+    static uint16_t *data; /* small, so that the residual stays finite */
+    const size_t len = (size_t)STEP_VOCAB * HIDDEN;
+    struct linear_weight *weight = NULL;
+
+    if (data == NULL) {
+        data = malloc(len * 2);
+        for (size_t i = 0; i < len; i++)
+            data[i] = (uint16_t)(noise[i % (NOISE_SIZE / 2)] - (4 << 7)); /* over 16 */
+    }
+    const struct linear_part part = {.data = data, .dtype = DTYPE_BF16, .n = n};
+    const struct linear_source source = {
+        .parts = &part, .num_parts = 1, .k = k, .dtype = DTYPE_BF16};
+    ok(backend.kernels->linear_create(stream, &source, &weight));
+    return weight;
+}
+
+static void bench_step(int32_t rows, int32_t kv, float temperature)
+{
+    enum { PAGE = 16 };
+    int32_t pages = kv / PAGE, indices[257], slots[256], lens[256], *table;
+    float t[256], one[256], zero[256] = {0};
+    uint64_t seed[256] = {0};
+    struct step_case c = {.rows = rows};
+    size_t tokens = (size_t)rows;
+    char name[128];
+
+    snprintf(name, sizeof(name), "step 0.6B, %d rows of %d, temperature %.1f", rows, kv,
+             (double)temperature);
+    if (!wanted(name))
+        return;
+    table = malloc((size_t)(rows * pages) * 4);
+    for (int32_t i = 0; i < rows * pages; i++)
+        table[i] = (int32_t)((int64_t)i * 1000003 % (rows * pages));
+    for (int32_t r = 0; r <= rows; r++)
+        indices[r] = r;
+    for (int32_t r = 0; r < rows; r++) {
+        slots[r] = table[(r + 1) * pages - 1] * PAGE + PAGE - 1;
+        lens[r] = kv;
+        t[r] = temperature;
+        one[r] = 1;
+    }
+    for (int layer = 0; layer < LAYERS; layer++) {
+        c.qkv[layer] = step_weight(QKV, HIDDEN);
+        c.o[layer] = step_weight(HIDDEN, Q_HEADS * HEAD_DIM);
+        c.gate_up[layer] = step_weight(2 * INNER, HIDDEN);
+        c.down[layer] = step_weight(HIDDEN, INNER);
+    }
+    c.lm_head = step_weight(STEP_VOCAB, HIDDEN);
+    c.layer_size = tokens * (size_t)kv * KV_HEADS * HEAD_DIM * 2;
+    c.k = random_dev(c.layer_size * LAYERS);
+    c.v = random_dev(c.layer_size * LAYERS);
+    c.x = random_dev(tokens * HIDDEN * 2);
+    c.normed = random_dev(tokens * HIDDEN * 2);
+    c.qkv_out = random_dev(tokens * QKV * 2);
+    c.attended = random_dev(tokens * Q_HEADS * HEAD_DIM * 2);
+    c.wide = random_dev(tokens * 2 * INNER * 2);
+    c.inner = random_dev(tokens * INNER * 2);
+    c.norm = random_dev(2 * HIDDEN);
+    c.logits = random_dev(tokens * STEP_VOCAB * 4);
+    int32_t *index = dev_of(indices, sizeof(indices)), *len = dev_of(lens, sizeof(lens));
+    const struct ops_limits limits = {.dtype = DTYPE_BF16,
+                                      .max_tokens = rows,
+                                      .max_rows = rows,
+                                      .max_kv_len = 40960,
+                                      .hidden_size = HIDDEN,
+                                      .num_qo_heads = Q_HEADS,
+                                      .num_kv_heads = KV_HEADS,
+                                      .head_dim = HEAD_DIM,
+                                      .vocab_size = STEP_VOCAB};
+    void *workspace = random_dev(backend.kernels->workspace_size(device, &limits) + 256);
+    c.rope = (struct rope_kv_args){.dtype = DTYPE_BF16,
+                                   .qkv = c.qkv_out,
+                                   .q_norm = c.norm,
+                                   .k_norm = c.norm,
+                                   .cos_sin = dev_of(one, sizeof(one)), /* position 0 alone */
+                                   .positions = dev_of(zero, sizeof(zero)),
+                                   .out_loc = dev_of(slots, sizeof(slots)),
+                                   .num_tokens = rows,
+                                   .num_qo_heads = Q_HEADS,
+                                   .num_kv_heads = KV_HEADS,
+                                   .head_dim = HEAD_DIM,
+                                   .eps = 1e-6f};
+    c.attention = (struct attention_args){.dtype = DTYPE_BF16,
+                                          .out = c.attended,
+                                          .qkv = c.qkv_out,
+                                          .page_table = dev_of(table, (size_t)(rows * pages) * 4),
+                                          .page_table_stride = pages,
+                                          .page_size = PAGE,
+                                          .cu_seqlens_q = index,
+                                          .kv_lens = len,
+                                          .row_table_idx = index,
+                                          .num_tokens = rows,
+                                          .num_rows = rows,
+                                          .max_extend_len = 1,
+                                          .max_kv_len = 40960,
+                                          .num_qo_heads = Q_HEADS,
+                                          .num_kv_heads = KV_HEADS,
+                                          .head_dim = HEAD_DIM,
+                                          .scale = 0.0883883f,
+                                          .workspace = workspace};
+    c.sample = (struct sample_args){.logits = c.logits,
+                                    .num_rows = rows,
+                                    .vocab_size = STEP_VOCAB,
+                                    .inputs = {.temperature = dev_of(t, sizeof(t)),
+                                               .top_p = dev_of(one, sizeof(one)),
+                                               .min_p = dev_of(zero, sizeof(zero)),
+                                               .top_k = dev_of(zero, sizeof(zero)),
+                                               .sample_table_idx = index,
+                                               .sample_pos = index,
+                                               .seed = dev_of(seed, sizeof(seed)),
+                                               .max_rows = 256},
+                                    .token_pool = random_dev(256 * 256 * 4),
+                                    .token_pool_stride = 256,
+                                    .results = random_dev(256 * 4),
+                                    .step_counter = random_dev(4),
+                                    .workspace = workspace};
+    double weights = (double)LAYERS * 2 * HIDDEN * (QKV + Q_HEADS * HEAD_DIM + 3 * INNER);
+    report(name, time_graph(put_step, &c, 1),
+           weights + 2.0 * STEP_VOCAB * HIDDEN + 2 * (double)c.layer_size * LAYERS, 0);
+    for (int layer = 0; layer < LAYERS; layer++) {
+        backend.kernels->linear_destroy(&c.qkv[layer]);
+        backend.kernels->linear_destroy(&c.o[layer]);
+        backend.kernels->linear_destroy(&c.gate_up[layer]);
+        backend.kernels->linear_destroy(&c.down[layer]);
+    }
+    backend.kernels->linear_destroy(&c.lm_head);
+    end_case();
+    free(table);
+}
+
 /* ---- all of it ---- */
 
 static void bench_all(void)
@@ -477,6 +679,7 @@ static void bench_all(void)
         bench_attention(1, 1, 4096, heads, 16, 4096);
         bench_attention(1, 1, 512, heads, 16, 32768);
         bench_attention(16, 1, 512, heads, 16, 512);
+        bench_attention(32, 1, 512, heads, 16, 512);
         bench_attention(64, 1, 512, heads, 16, 512);
         bench_attention(64, 1, 1024, heads, 16, 1024);
         bench_attention(256, 1, 1024, heads, 16, 1024);
@@ -486,6 +689,10 @@ static void bench_all(void)
         bench_attention(64, 1024, 1024, heads, 16, 1024);
         bench_attention(4, 8192, 8192, heads, 16, 8192);
         bench_attention(4, 1024, 8192, heads, 16, 8192);
+    }
+    for (int rows = 1; rows <= 256; rows *= 4) {
+        bench_step(rows, 384, 0);
+        bench_step(rows, 384, 0.6f);
     }
     for (int rows = 1; rows <= 256; rows = rows == 1 ? 64 : rows * 4) {
         bench_sample("greedy", rows, 0, 1, 0, 3);
