@@ -258,7 +258,7 @@ fail() { # process
     local how="exit code $status"
     [ $status -le 128 ] || how="signal $((status - 128))"
     say "minisgl-$1 ended ($how): $(last_words "$1")"
-    [ "$mode" != once ] || sed 's/^/  /' "${log[$1]}" | tail -n 5 >&2
+    [ "$mode" != once ] || head -n -1 "${log[$1]}" | tail -n 5 | sed 's/^/  /' >&2 # with --once the log is lost
     pid[$1]=''
     [ -z "${tick:-}" ] || kill "$tick" 2>/dev/null || true
     stop_all
