@@ -1,0 +1,93 @@
+"""What the files test_cases_*.py share. Each of their tests names the situation that it rebuilds."""
+
+import json
+import pathlib
+import shutil
+import time
+
+from protocol_client import Client, Refused
+from server import DEMO
+
+PROMPT = "Once upon a time"
+SIM = ["--device", "sim"]
+CPU32 = ["--dtype", "float32"]
+
+
+def refusal(function, *args, **keys):
+    """Calls; returns what it was refused with."""
+    try:
+        answer = function(*args, **keys)
+    except Refused as error:
+        return error
+    raise AssertionError(f"{args} {keys} was not refused: {answer}")
+
+
+def wait_until(condition, seconds=10, pause=0.02):
+    """Waits until condition() holds; returns what it returned."""
+    end = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < end, "not in time"
+        time.sleep(pause)
+    return value
+
+
+def is_idle(status):
+    scheduler, detokenizer = status["scheduler"], status["detokenizer"]
+    return (
+        scheduler["running"] == scheduler["queued"] == scheduler["waiting_rows"] == 0
+        and scheduler["pages"]["private"] == scheduler["pages"]["protected"] == 0
+        and detokenizer["open_requests"] == detokenizer["tombstones"] == 0
+    )
+
+
+def pool_check(server, seconds=5):
+    """Idle: free pages + cached pages = all pages, nothing is locked, and a request of 5 tokens works at once."""
+    status = server.status()
+    end = time.monotonic() + seconds
+    while not is_idle(status):
+        assert time.monotonic() < end, status
+        time.sleep(0.02)
+        status = server.status()
+    scheduler = status["scheduler"]
+    pages = scheduler["pages"]
+    assert pages["free"] + pages["cached"] == scheduler["engine"]["num_pages"], pages
+    assert pages["evictable"] == pages["cached"], pages
+    with Client(server.run_dir) as client:
+        began = time.monotonic()
+        answer = client.generate(input_ids=[5, 6, 7], max_tokens=5, ignore_eos=True, want_ids=True)
+        assert answer["finish"] == "length" and len(answer["ids"]) == 5, answer
+        assert time.monotonic() - began < 2, "a request of 5 tokens took long"
+    return status
+
+
+def start_all(client, requests):
+    """Sends all, waits for all; returns the answers in order. A refusal is an answer, too."""
+    rids = [client.send("generate", **request) for request in requests]
+    return collect(client, rids)
+
+
+def collect(client, rids, timeout=60):
+    answers = []
+    for rid in rids:
+        try:
+            client.answer(rid, timeout)
+            answers.append(client.whole(rid, timeout))
+        except Refused as error:
+            answers.append(error)
+    return answers
+
+
+def model_copy(folder, source=DEMO, **changes):
+    """A copy of a model with keys of its JSON files changed: config={"head_dim": 3}, generation_config={...}."""
+    folder = pathlib.Path(folder) / "model"
+    shutil.copytree(source, folder)
+    for file, keys in changes.items():
+        path = folder / f"{file}.json"
+        content = json.loads(path.read_text())
+        for key, value in keys.items():
+            if value is None:
+                content.pop(key, None)
+            else:
+                content[key] = value
+        path.write_text(json.dumps(content))
+    return folder
