@@ -10,7 +10,7 @@ import unittest
 import msgpack
 import zmq
 
-from process_harness import BUILD, CLIENT, DEMO_MODEL, OTHER_CLIENT, ProcessTest, WAIT_S, pack, unpack
+from process_harness import BUILD, CLIENT, DATA, DEMO_MODEL, OTHER_CLIENT, ProcessTest, WAIT_S, pack, unpack
 
 PROGRAM = "tokenizer_proc/minisgl-tokenizer"
 VOCAB_SIZE = 2048
@@ -204,6 +204,25 @@ class Chat(TokenizerTest):
         self.assertEqual(answer["text"], "abababab")
         self.assert_refused("too_long", "messages", messages='[{"role":"user","content":"x"}]', kwargs='{"n": 100000}')
         self.assert_works()
+
+    def test_there_is_one_bos_and_no_second(self):
+        bos = 2264
+        os.symlink(os.path.join(os.path.abspath(DATA), "golden/mini/mini_llama3.json"),
+                   os.path.join(self.dir, "tokenizer.json"))
+        with open(os.path.join(self.dir, "tokenizer_config.json"), "w") as file:
+            json.dump({"bos_token": "<|begin_of_text|>", "chat_template": "{{ bos_token }}{{ messages[0].content }}<|eot_id|>"},
+                      file)
+        self.serve(model=self.dir)
+        messages = '[{"role":"user","content":"Once"}]'
+        self.assertEqual(self.render(messages)["ids"].count(bos), 1)
+        self.assertEqual(self.ask(self.client, type="tokenize", rid="t", prompt="Once")["ids"].count(bos), 1)
+        self.assertEqual(self.render(messages)["ids"][:-1], self.ask(self.client, type="tokenize", rid="t", prompt="Once")["ids"])
+        without = self.ask(self.client, type="tokenize", rid="t", prompt="Once", add_special_tokens=False)["ids"]
+        self.assertEqual(without.count(bos), 0)
+        # With a BOS the empty prompt is a prompt.
+        self.assertEqual(self.generate(rid="r", prompt="")["type"], "accepted")
+        self.assertEqual(ids_of(self.receive(self.scheduler)), [bos])
+        self.assert_refused("invalid_request", "empty", prompt="", add_special_tokens=False)
 
     def test_a_model_without_a_template_takes_the_rest(self):
         for name in ("config.json", "tokenizer.json"):
@@ -456,6 +475,18 @@ class Life(TokenizerTest):
         self.assertEqual([answer["rid"] for answer in answers], [f"{i}" for i in range(1, 8)])
         # How many were ready in time is the machine's business.
         self.assertLessEqual({answer.get("code") for answer in answers}, {None, "shutting_down"})
+
+    def test_an_impatient_second_signal_ends_it_at_once(self):
+        self.serve("--tokenizer-threads", "1")
+        text = "".join(f"word{i} " for i in range(1200000))
+        for i in range(8):
+            self.client.send(pack(type="tokenize", rid=f"{i}", prompt=text))
+        self.receive(self.client)
+        self.process.send_signal(signal.SIGINT)
+        while "draining" not in self.process.stderr.readline():
+            pass
+        self.process.send_signal(signal.SIGTERM)  # another kind: passed on by a launcher, no impatience
+        self.assertEqual(self.stop(self.process, signal.SIGINT, within_s=0.5), 130)
 
     def test_requests_on_the_way_at_a_signal_arrive(self):
         self.serve()

@@ -462,6 +462,28 @@ START_TEST(an_idle_wait_costs_nothing)
 }
 END_TEST
 
+START_TEST(a_descriptor_ends_a_wait)
+{
+    struct link_poller *poller = NULL;
+    int fds[2];
+
+    setup();
+    struct link *pull = open_at(LINK_PULL, true, endpoint, NULL);
+    ck_assert_int_eq(pipe(fds), 0);
+    ck_assert_int_eq(link_poller_open(&pull, 1, &poller).code, STATUS_OK);
+    link_poller_watch(poller, fds[0]);
+    ck_assert_int_eq(write(fds[1], "x", 1), 1);
+    int64_t start_ns = clock_now_ns();
+    link_poller_wait(poller, WAIT_MS);
+    ck_assert_int_lt(clock_now_ns() - start_ns, (int64_t)WAIT_MS * 1000000 / 2);
+    link_poller_close(&poller);
+    link_close(&pull, 0);
+    close(fds[0]);
+    close(fds[1]);
+    teardown();
+}
+END_TEST
+
 START_TEST(a_signal_ends_a_wait)
 {
     struct link_poller *poller = NULL;
@@ -494,4 +516,4 @@ CHECK_MAIN("link", frames_queue_before_anybody_is_there_and_keep_their_order,
            a_stale_ipc_file_is_replaced_and_another_file_is_not,
            endpoints_beyond_loopback_want_keys, curve_lets_known_clients_in_and_no_others,
            closing_delivers_what_it_can_and_never_hangs, an_idle_wait_costs_nothing,
-           a_signal_ends_a_wait)
+           a_descriptor_ends_a_wait, a_signal_ends_a_wait)
