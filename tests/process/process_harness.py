@@ -1,4 +1,4 @@
-"""What tests of one process share: a directory, sockets played by the test, the process itself.
+"""wire.py for unittest: a directory, sockets and processes that end with each test.
 
 The test is everybody else: it binds or connects the other ends with pyzmq, sends msgpack maps and
 looks at those that come. Nothing sleeps: all waits are for a message or for an end, with a bound.
@@ -13,22 +13,19 @@ import unittest
 import msgpack
 import zmq
 
+from wire import BUILD, ROOT, unpack
+
 WAIT_S = float(os.environ.get("MINISGL_TEST_WAIT", "30"))
-BUILD = os.environ.get("MINISGL_BUILD", os.path.join(os.path.dirname(__file__), "../../build"))
-DATA = os.environ.get("MINISGL_TEST_DATA", os.path.join(os.path.dirname(__file__), "../data"))
-DEMO_MODEL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools/demo_model")
+DATA = os.environ.get("MINISGL_TEST_DATA", str(ROOT / "tests/data"))
+DEMO_MODEL = str(ROOT / "tools/demo_model")
 
 CLIENT = bytes(range(1, 17))
 OTHER_CLIENT = bytes(range(101, 117))
 
 
 def pack(**keys):
-    """A frame; the version is put in unless the test says otherwise."""
+    """A frame of any keys; the version is put in unless the test says otherwise."""
     return msgpack.packb({"v": 1, **keys})
-
-
-def unpack(frame):
-    return msgpack.unpackb(frame, strict_map_key=False)
 
 
 class ProcessTest(unittest.TestCase):

@@ -7,7 +7,8 @@ import unittest
 import msgpack
 import zmq
 
-from process_harness import BUILD, CLIENT, ProcessTest, WAIT_S, pack, unpack
+from process_harness import CLIENT, ProcessTest, WAIT_S, pack
+from wire import BUILD, unpack
 
 MSG = os.path.join(BUILD, "tools/msg/minisgl-msg")
 

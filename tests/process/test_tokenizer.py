@@ -10,7 +10,8 @@ import unittest
 import msgpack
 import zmq
 
-from process_harness import BUILD, CLIENT, DATA, DEMO_MODEL, OTHER_CLIENT, ProcessTest, WAIT_S, pack, unpack
+from process_harness import CLIENT, DATA, DEMO_MODEL, OTHER_CLIENT, ProcessTest, WAIT_S, pack
+from wire import BUILD, unpack
 
 PROGRAM = "tokenizer_proc/minisgl-tokenizer"
 VOCAB_SIZE = 2048
@@ -207,7 +208,7 @@ class Chat(TokenizerTest):
 
     def test_there_is_one_bos_and_no_second(self):
         bos = 2264
-        os.symlink(os.path.join(os.path.abspath(DATA), "golden/mini/mini_llama3.json"),
+        os.symlink(os.path.join(DATA, "golden/mini/mini_llama3.json"),
                    os.path.join(self.dir, "tokenizer.json"))
         with open(os.path.join(self.dir, "tokenizer_config.json"), "w") as file:
             json.dump({"bos_token": "<|begin_of_text|>", "chat_template": "{{ bos_token }}{{ messages[0].content }}<|eot_id|>"},
