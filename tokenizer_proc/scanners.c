@@ -311,9 +311,10 @@ static const uint8_t *match_upper_word(const uint8_t *p, const uint8_t *end)
 }
 
 /* [^\r\n\p{L}\p{N}]?[upper]*[lower]+(?i:'s|...)?|[^\r\n\p{L}\p{N}]?[upper]+[lower]*(?i:'s|...)?
- * |\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+ matches everywhere.
+ * |\p{N}{1,max}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+ matches everywhere.
  * upper: Lu Lt Lm Lo M, lower: Ll Lm Lo M. */
-static const uint8_t *scan_o200k(const uint8_t *p, const uint8_t *end, bool *out_match)
+static inline const uint8_t *scan_cased(const uint8_t *p, const uint8_t *end, bool contractions,
+                                        int max_numbers)
 {
     const unsigned none = UNICODE_SPACE | UNICODE_LETTER | UNICODE_NUMBER;
     size_t size;
@@ -322,7 +323,6 @@ static const uint8_t *scan_o200k(const uint8_t *p, const uint8_t *end, bool *out
     bool optional = !(classes & (UNICODE_LETTER | UNICODE_NUMBER)) && !is_newline(*p);
     bool own = classes & (UNICODE_UPPER | UNICODE_LOWER); /* a letter or a mark */
 
-    *out_match = true;
     if (optional)
         word = match_lower_word(next, end);
     if (!word && own)
@@ -332,9 +332,9 @@ static const uint8_t *scan_o200k(const uint8_t *p, const uint8_t *end, bool *out
     if (!word && own)
         word = match_upper_word(p, end);
     if (word)
-        return skip_contraction(word, end);
+        return contractions ? skip_contraction(word, end) : word;
     if (classes & UNICODE_NUMBER)
-        return skip_numbers(next, end, 3);
+        return skip_numbers(next, end, max_numbers);
     if (!(classes & UNICODE_SPACE) || (*p == ' ' && next < end && !is_in(next, end, none))) {
         p = skip_not_in(next, end, none);
         while (p < end && (is_newline(*p) || *p == '/'))
@@ -342,6 +342,19 @@ static const uint8_t *scan_o200k(const uint8_t *p, const uint8_t *end, bool *out
         return p;
     }
     return match_space(p, end, true);
+}
+
+static const uint8_t *scan_o200k(const uint8_t *p, const uint8_t *end, bool *out_match)
+{
+    *out_match = true;
+    return scan_cased(p, end, true, 3);
+}
+
+/* Without contractions, and digits one by one. */
+static const uint8_t *scan_tekken(const uint8_t *p, const uint8_t *end, bool *out_match)
+{
+    *out_match = true;
+    return scan_cased(p, end, false, 1);
 }
 
 #define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
@@ -369,6 +382,11 @@ static const struct {
      "*" CONTRACTIONS "?"
      "|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*" SPACES,
      scan_o200k},
+    /* Mistral's tekken */
+    {"[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+"
+     "|[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*"
+     "|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*" SPACES,
+     scan_tekken},
     /* DeepSeek V3: three in a row */
     {"\\p{N}{1,3}", scan_three_numbers},
     {"[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+", scan_han_and_kana},

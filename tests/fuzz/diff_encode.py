@@ -34,6 +34,9 @@ BITS = [
     "\u2019s", "HTTPServer", "camelCase", "\U0001F468\u200d\U0001F469\u200d\U0001F467", "\U0001F1E9\U0001F1EA", "/", "//\n",
     "<", "<|", "|>", "foo", "cafe\u0301", "caf\u00e9", "\x00", "\ufeff", "\u200b", "<mask", "\u4f60\u597d\uff0c\u4e16\u754c", "\u306e\u3067\u3059",
 ]
+TEKKEN = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
+          r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
+          r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 BEHAVIORS = ["Isolated", "Removed", "MergedWithPrevious", "MergedWithNext", "Contiguous"]
 
 
@@ -75,6 +78,7 @@ def vary(rng, config):
             {"String": rng.choice([" ", "a", "the", "\n", ". ", "\u4f60"])},
             {"Regex": "\\p{N}{1,3}"}, {"Regex": "\\p{N}"}, {"Regex": "\\p{N}+"},
             {"Regex": "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+"},
+            {"Regex": TEKKEN},
             {"Regex": "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"}] + PATTERNS)
         splits.append({"type": "Split", "pattern": pattern, "behavior": rng.choice(BEHAVIORS),
                        "invert": rng.random() < 0.3})

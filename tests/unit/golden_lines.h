@@ -15,7 +15,7 @@
 /* The path of a file under tests/data, in storage of its own until the next call. */
 static inline const char *lines_path(const char *name)
 {
-    static char path[4096];
+    static _Thread_local char path[4096];
     const char *dir = getenv("MINISGL_TEST_DATA");
 
     ck_assert_ptr_nonnull(dir);

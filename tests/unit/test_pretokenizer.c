@@ -20,8 +20,11 @@
 #define O200K                                                                                      \
     "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"     \
     "+" CONTRACTIONS "?|[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{"   \
-                     "Lm}\\p{Lo}\\p{M}]*" CONTRACTIONS                                             \
-    "?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*" SPACES
+    "Lm}\\p{Lo}\\p{M}]*" CONTRACTIONS "?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*" SPACES
+#define TEKKEN                                                                                     \
+    "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+"    \
+    "|[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*"   \
+    "|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*" SPACES
 #define DEEPSEEK /* as its file has it: newlines as themselves */                                  \
     "[!\"#$%&'()*+,\\-./"                                                                          \
     ":;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+|"                \
@@ -163,6 +166,32 @@ START_TEST(patterns_of_models)
         {O200K, "\xC2\xA0x\xE3\x80\x80\xE3\x80\x80y\xC2\x85z",
          "\xC2\xA0x|\xE3\x80\x80|\xE3\x80\x80y|\xC2\x85z"},
         {O200K, " 'tis \"q\" (x)[y]", " '|tis| \"|q|\"| (|x|)[|y|]"},
+        {TEKKEN, "I'LL don't we'\xC5\xBF x'S", "I|'LL| don|'t| we|'\xC5\xBF| x|'S"},
+        {TEKKEN, "  a  b\n\n  c \r\n d   ", " | a| | b|\n\n| | c| \r\n| d|   "},
+        {TEKKEN, "12345\xD9\xA3\xC2\xB2 x2", "1|2|3|4|5|\xD9\xA3|\xC2\xB2| x|2"},
+        {TEKKEN,
+         "HTTPServer's aB\xE3\x81\x82"
+         "CD \xC7\x85x\xCA\xB0Y",
+         "HTTPServer|'s| a|B\xE3\x81\x82|CD| \xC7\x85x\xCA\xB0|Y"},
+        {TEKKEN,
+         "a\xCC\x81\xCC\x81 \xCC\x81"
+         "b'\xCC\x81",
+         "a\xCC\x81\xCC\x81| \xCC\x81"
+         "b|'\xCC\x81"},
+        {TEKKEN, "!!!\n\n?/\n //\r\n", "!!!\n\n|?/\n| //\r\n"},
+        {TEKKEN,
+         "\002\001a\xE2\x80\x8B"
+         "b 7x",
+         "\002\001|a|\xE2\x80\x8B"
+         "b| |7|x"},
+        {TEKKEN,
+         "\xE4\xBD\xA0\xE5\xA5\xBD\xEF\xBC\x8C\xE3\x81\xAE\xE3\x81\xA7\xE3\x81\x99"
+         "ab\xE9\xBE\xA6",
+         "\xE4\xBD\xA0\xE5\xA5\xBD|\xEF\xBC\x8C\xE3\x81\xAE\xE3\x81\xA7\xE3\x81\x99"
+         "ab\xE9\xBE\xA6"},
+        {TEKKEN, "\xC2\xA0x\xE3\x80\x80\xE3\x80\x80y\xC2\x85z",
+         "\xC2\xA0x|\xE3\x80\x80|\xE3\x80\x80y|\xC2\x85z"},
+        {TEKKEN, " 'tis \"q\" (x)[y]", " '|tis| \"|q|\"| (|x|)[|y|]"},
         {DEEPSEEK, "I'LL don't we'\xC5\xBF x'S", "I|'LL| don|'t| we|'|\xC5\xBF| x|'S"},
         {DEEPSEEK, "  a  b\n\n  c \r\n d   ", " | a| | b|\n\n| | c| \r\n| d|   "},
         {DEEPSEEK, "12345\xD9\xA3\xC2\xB2 x2", "12345\xD9\xA3\xC2\xB2| x|2"},

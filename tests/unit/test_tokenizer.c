@@ -275,6 +275,34 @@ START_TEST(long_words_at_a_small_stack)
 }
 END_TEST
 
+/* Its own encoder, the tokenizer of all. */
+static void *encode_references(void *context)
+{
+    struct fixture fixture = {.tokenizer = context, .mini = "mini_deepseek"};
+
+    ck_assert_int_eq(encoder_create(fixture.tokenizer, &fixture.encoder).code, STATUS_OK);
+    for (int i = 0; i < 3; i++)
+        lines_each("golden/encode_mini.jsonl", check_line, &fixture);
+    encoder_destroy(fixture.encoder);
+    token_list_deinit(&fixture.ids);
+    return NULL;
+}
+
+START_TEST(one_tokenizer_for_several_threads)
+{
+    struct fixture fixture;
+    pthread_t threads[4];
+
+    load(&fixture, "golden/mini/mini_deepseek.json");
+    for (int i = 0; i < 4; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, encode_references, fixture.tokenizer),
+                         0);
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    unload(&fixture);
+}
+END_TEST
+
 START_TEST(nul_and_long_tokens)
 {
     struct fixture fixture;
@@ -527,7 +555,8 @@ END_TEST
 
 CHECK_MAIN("tokenizer", reference_texts_of_qwen3, rendered_chats_of_qwen3,
            reference_texts_of_small_tokenizers, content_is_data, data_is_found_behind_normalisation,
-           one_bos, long_words_at_a_small_stack, nul_and_long_tokens, text_must_be_utf8, lookups,
-           the_last_space_stays_with_the_word, accents_are_composed, added_tokens_swallow_blanks,
-           digits_and_marks_by_family, what_is_not_understood_is_refused_by_name,
-           merges_may_stand_before_the_vocabulary, a_file_cut_anywhere_is_an_error)
+           one_bos, long_words_at_a_small_stack, one_tokenizer_for_several_threads,
+           nul_and_long_tokens, text_must_be_utf8, lookups, the_last_space_stays_with_the_word,
+           accents_are_composed, added_tokens_swallow_blanks, digits_and_marks_by_family,
+           what_is_not_understood_is_refused_by_name, merges_may_stand_before_the_vocabulary,
+           a_file_cut_anywhere_is_an_error)
