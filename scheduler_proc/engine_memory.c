@@ -20,8 +20,9 @@ static size_t page_bytes(const struct engine *engine)
 }
 
 /*
- * On the host's own memory: enough for four of the longest sequences and for 32768 tokens, but no
- * more than a quarter of what is free. On a card: memory_ratio of what was free, less what is used.
+ * On the host's own memory: enough for four of the longest sequences and for 32768 tokens (where
+ * the model is simulated, for all that may run), but no more than a quarter of what is free. On a
+ * card: memory_ratio of what was free, less what is used.
  */
 static struct status choose_num_pages(struct engine *engine, size_t free_before, int64_t *out)
 {
@@ -36,6 +37,8 @@ static struct status choose_num_pages(struct engine *engine, size_t free_before,
     }
     if (engine->backend.device->is_host) {
         int64_t tokens = 4 * max_seq_len > 32768 ? 4 * max_seq_len : 32768;
+        if (engine->sim)
+            tokens = config->max_running_reqs * max_seq_len;
         int64_t wanted = (tokens + config->page_size - 1) / config->page_size;
         int64_t bound = (int64_t)(free_before / 4 / page);
         *out = wanted < bound ? wanted : bound;
