@@ -5,6 +5,7 @@
 #include "scheduler_proc/loop.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 #include "common/clock.h"
 #include "scheduler_proc/loop_internal.h"
@@ -142,6 +143,17 @@ static bool is_choked(const struct loop *loop)
     return link_queued_bytes(loop->detokenizer) > MAX_UNSENT_BYTES;
 }
 
+/* A poller would not wait for a socket that has something which is not to be read now. */
+static void rest(struct loop *loop, int timeout_ms)
+{
+    const struct timespec time = {.tv_nsec = STALL_INTERVAL_MS * ns_per_ms};
+
+    if (is_choked(loop))
+        nanosleep(&time, NULL);
+    else
+        link_poller_wait(loop->poller, timeout_ms);
+}
+
 /* Reads what has arrived, after waiting for it at most that long; -1: without end. */
 static void receive(struct loop *loop, int timeout_ms)
 {
@@ -149,7 +161,7 @@ static void receive(struct loop *loop, int timeout_ms)
     int64_t begin_ns;
 
     if (timeout_ms != 0) {
-        link_poller_wait(loop->poller, timeout_ms);
+        rest(loop, timeout_ms);
         loop->has_slept = true;
     }
     begin_ns = clock_now_ns();

@@ -236,6 +236,24 @@ def test_what_outlasts_the_grace_gets_a_reason():
     assert code == 0 and seconds < 2, log
 
 
+def test_a_detokenizer_that_takes_nothing_stops_the_steps_not_the_process():
+    scheduler = Scheduler("--device", "sim", "--sim-step-us", 0, "--max-running-requests", 64, "--shutdown-grace", 0.2)
+    scheduler.detokenizer.close()
+    for uid in range(1, 65):
+        scheduler.request(uid, [uid], max_tokens=2000, ignore_eos=True)
+    before, deadline = None, time.monotonic() + 10
+    while True:
+        stats = scheduler.stats()
+        if stats["steps"] == before and stats["running"] == 64:
+            break
+        before = stats["steps"]
+        assert time.monotonic() < deadline, stats
+        time.sleep(0.2)
+    assert 0 < stats["steps"] < 1900 and stats["unsent_bytes"] > 0, stats
+    code, seconds, log = scheduler.stop()
+    assert code == 0 and seconds < 4, (code, seconds, log)
+
+
 def test_control():
     scheduler = Scheduler("--device", "sim")
     assert scheduler.control.ask("ping")["ok"]
