@@ -30,7 +30,7 @@
 struct jinja_template;
 
 struct jinja_limits {
-    size_t max_steps;  /* nodes evaluated, and bytes produced by them / 64 */
+    size_t max_steps;  /* nodes evaluated, and for what they do to texts and lists in proportion */
     size_t max_memory; /* bytes taken from the arena */
     size_t max_output; /* bytes of the rendered text */
 };

@@ -185,6 +185,8 @@ static bool find_item(struct jinja_run *run, struct jinja_value object, struct j
 
     *out_found = false;
     if (object.type == JINJA_DICT) {
+        if (key.type == JINJA_STRING && !jinja_step(run, key.string->size / 64))
+            return false;
         value = jinja_dict_get(object.dict, key);
         if (value) {
             *out = *value;

@@ -269,15 +269,18 @@ size_t wide_print(const struct wide *wide, char *out)
     size_t size = 0;
 
     copy(&rest, wide);
-    do { /* digits from the last, then turned around */
+    do { /* nine digits at a time, from the last, then turned around */
         uint64_t carry = 0;
         for (int32_t i = rest.num_limbs; i > 0; i--) {
             carry = carry << 32 | rest.limbs[i - 1];
-            rest.limbs[i - 1] = (uint32_t)(carry / 10);
-            carry %= 10;
+            rest.limbs[i - 1] = (uint32_t)(carry / 1000000000);
+            carry %= 1000000000;
         }
         normalise(&rest);
-        out[size++] = (char)('0' + carry);
+        for (int digit = 0; digit < 9 && (rest.num_limbs > 0 || carry > 0 || size == 0); digit++) {
+            out[size++] = (char)('0' + carry % 10);
+            carry /= 10;
+        }
     } while (rest.num_limbs > 0);
     if (wide->is_negative)
         out[size++] = '-';

@@ -177,7 +177,7 @@ static bool wordcount(struct jinja_run *run, const struct jinja_call *call, stru
     int64_t count = 0;
     bool in_word = false;
 
-    if (!jinja_to_string(run, call->self, &text))
+    if (!jinja_to_string(run, call->self, &text) || !jinja_step_text(run, text.string->size))
         return false;
     for (size_t at = 0; at < text.string->size;) {
         bool word = jinja_char_is(jinja_next_char(text.string->data, text.string->size, &at),

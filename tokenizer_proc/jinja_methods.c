@@ -168,7 +168,7 @@ static bool split(struct jinja_run *run, const struct jinja_call *call, struct j
     size_t start = 0;
 
     if (!read_separator(run, call->bound[0], &separator) ||
-        !read_limit(run, call->bound[1], &limit) || !jinja_step(run, string->size / 64))
+        !read_limit(run, call->bound[1], &limit) || !jinja_step_text(run, string->size))
         return false;
     if (!separator)
         return split_words(run, string, limit, &items) && finish_list(run, &items, out);
@@ -192,7 +192,9 @@ static bool rsplit(struct jinja_run *run, const struct jinja_call *call, struct 
     size_t end = string->size;
 
     if (!read_separator(run, call->bound[0], &separator) ||
-        !read_limit(run, call->bound[1], &limit) || !jinja_step(run, string->size / 16))
+        !read_limit(run, call->bound[1], &limit) || !jinja_step_text(run, string->size))
+        return false;
+    if (separator && !jinja_step(run, separator->size / 64 * string->size))
         return false;
     if (!separator) {
         if (!split_words_back(run, string, limit, &items))

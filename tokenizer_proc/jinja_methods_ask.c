@@ -64,7 +64,8 @@ static bool find_place(struct jinja_run *run, const struct jinja_call *call, boo
     bool any = false;
 
     if (!jinja_want_string(run, call->bound[0], &needle) ||
-        !read_part(run, call, &start, &end, &any) || !jinja_step(run, string->size / 16))
+        !read_part(run, call, &start, &end, &any) || !jinja_step_text(run, string->size) ||
+        (last && !jinja_step(run, needle->size / 64 * string->size)))
         return false;
     struct jinja_string part = {.data = string->data, .size = end};
     if (any)
@@ -113,7 +114,7 @@ static bool count(struct jinja_run *run, const struct jinja_call *call, struct j
     bool any = false;
 
     if (!jinja_want_string(run, call->bound[0], &needle) ||
-        !read_part(run, call, &start, &end, &any) || !jinja_step(run, string->size / 16))
+        !read_part(run, call, &start, &end, &any) || !jinja_step_text(run, string->size))
         return false;
     struct jinja_string part = {.data = string->data, .size = end};
     if (any && needle->size == 0) {
@@ -165,7 +166,8 @@ static bool endswith(struct jinja_run *run, const struct jinja_call *call, struc
 /* ---- questions ---- */
 
 /* Whether there is a character, and all have one of the flags. */
-static bool all_are(const struct jinja_call *call, uint32_t flags, struct jinja_value *out)
+static bool all_are(struct jinja_run *run, const struct jinja_call *call, uint32_t flags,
+                    struct jinja_value *out)
 {
     const struct jinja_string *string = call->self.string;
     bool holds = string->size > 0;
@@ -173,68 +175,61 @@ static bool all_are(const struct jinja_call *call, uint32_t flags, struct jinja_
     for (size_t offset = 0; holds && offset < string->size;)
         holds = jinja_char_is(jinja_next_char(string->data, string->size, &offset), flags);
     *out = jinja_bool(holds);
-    return true;
+    return jinja_step_text(run, string->size);
 }
 
 static bool isalpha_(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
 {
-    (void)run;
-    return all_are(call, JINJA_CHAR_ALPHA, out);
+    return all_are(run, call, JINJA_CHAR_ALPHA, out);
 }
 
 static bool isalnum_(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
 {
-    (void)run;
-    return all_are(
-        call, JINJA_CHAR_ALPHA | JINJA_CHAR_DECIMAL | JINJA_CHAR_DIGIT | JINJA_CHAR_NUMERIC, out);
+    return all_are(run, call,
+                   JINJA_CHAR_ALPHA | JINJA_CHAR_DECIMAL | JINJA_CHAR_DIGIT | JINJA_CHAR_NUMERIC,
+                   out);
 }
 
 static bool isdigit_(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
 {
-    (void)run;
-    return all_are(call, JINJA_CHAR_DIGIT, out);
+    return all_are(run, call, JINJA_CHAR_DIGIT, out);
 }
 
 static bool isdecimal_(struct jinja_run *run, const struct jinja_call *call,
                        struct jinja_value *out)
 {
-    (void)run;
-    return all_are(call, JINJA_CHAR_DECIMAL, out);
+    return all_are(run, call, JINJA_CHAR_DECIMAL, out);
 }
 
 static bool isnumeric_(struct jinja_run *run, const struct jinja_call *call,
                        struct jinja_value *out)
 {
-    (void)run;
-    return all_are(call, JINJA_CHAR_NUMERIC, out);
+    return all_are(run, call, JINJA_CHAR_NUMERIC, out);
 }
 
 static bool isspace_(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
 {
-    (void)run;
-    return all_are(call, JINJA_CHAR_SPACE, out);
+    return all_are(run, call, JINJA_CHAR_SPACE, out);
 }
 
 static bool isprintable_(struct jinja_run *run, const struct jinja_call *call,
                          struct jinja_value *out)
 {
-    (void)run;
     if (call->self.string->size == 0) {
         *out = jinja_bool(true);
         return true;
     }
-    return all_are(call, JINJA_CHAR_PRINTABLE, out);
+    return all_are(run, call, JINJA_CHAR_PRINTABLE, out);
 }
 
 static bool isascii_(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
 {
     bool ascii = true;
 
-    (void)run;
     for (size_t i = 0; i < call->self.string->size; i++)
         ascii = ascii && (unsigned char)call->self.string->data[i] < 0x80;
     *out = jinja_bool(ascii);
-    return true;
+    return jinja_step_text(run, call->self.string->size);
 }
 
 static bool isidentifier_(struct jinja_run *run, const struct jinja_call *call,
@@ -243,13 +238,12 @@ static bool isidentifier_(struct jinja_run *run, const struct jinja_call *call,
     const struct jinja_string *string = call->self.string;
     bool holds = string->size > 0;
 
-    (void)run;
     for (size_t start = 0, offset = 0; holds && offset < string->size; start = offset) {
         uint32_t c = jinja_next_char(string->data, string->size, &offset);
         holds = jinja_char_is(c, start == 0 ? JINJA_CHAR_ID_START : JINJA_CHAR_ID_CONTINUE);
     }
     *out = jinja_bool(holds);
-    return true;
+    return jinja_step_text(run, call->self.string->size);
 }
 
 /* Some letter of that case, none of the other. */
@@ -268,18 +262,16 @@ static bool all_cased(const struct jinja_string *string, uint32_t wanted, uint32
 
 static bool isupper_(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
 {
-    (void)run;
     *out = jinja_bool(
         all_cased(call->self.string, JINJA_CHAR_UPPER, JINJA_CHAR_LOWER | JINJA_CHAR_TITLE));
-    return true;
+    return jinja_step_text(run, call->self.string->size);
 }
 
 static bool islower_(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
 {
-    (void)run;
     *out = jinja_bool(
         all_cased(call->self.string, JINJA_CHAR_LOWER, JINJA_CHAR_UPPER | JINJA_CHAR_TITLE));
-    return true;
+    return jinja_step_text(run, call->self.string->size);
 }
 
 static bool istitle_(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
@@ -287,7 +279,6 @@ static bool istitle_(struct jinja_run *run, const struct jinja_call *call, struc
     const struct jinja_string *string = call->self.string;
     bool any = false, after_cased = false, holds = true;
 
-    (void)run;
     for (size_t offset = 0; holds && offset < string->size;) {
         uint32_t flags = jinja_char_flags(jinja_next_char(string->data, string->size, &offset));
         bool upper_case = (flags & (JINJA_CHAR_UPPER | JINJA_CHAR_TITLE)) != 0;
@@ -299,7 +290,7 @@ static bool istitle_(struct jinja_run *run, const struct jinja_call *call, struc
         after_cased = upper_case || lower_case;
     }
     *out = jinja_bool(any && holds);
-    return true;
+    return jinja_step_text(run, call->self.string->size);
 }
 
 const struct jinja_function jinja_string_questions[] = {

@@ -359,7 +359,8 @@ bool jinja_parse_int(struct jinja_run *run, const char *data, size_t size, int b
     }
     if (base == 0)
         base = 10;
-    if (size == 0 || !jinja_step(run, size / 8))
+    size_t cost = size < JINJA_BIGINT_TEXT_SIZE ? size * size / 1024 : size / 4;
+    if (size == 0 || !jinja_step(run, cost))
         return !run->status.code;
     for (size_t i = 0; i < size; i++) {
         if (data[i] == '_' && after_digit && i + 1 < size) {

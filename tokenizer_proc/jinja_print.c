@@ -19,8 +19,10 @@ static bool print_number(struct jinja_buffer *buffer, struct jinja_value value)
 static bool print_bigint(struct jinja_buffer *buffer, struct jinja_value value)
 {
     char *text = jinja_alloc(buffer->run, JINJA_BIGINT_TEXT_SIZE, 1);
+    size_t num_limbs = (size_t)value.big->num_limbs;
 
-    return text && jinja_buffer_add(buffer, text, jinja_print_int(value, text), false);
+    return text && jinja_step(buffer->run, num_limbs * num_limbs / 16) &&
+           jinja_buffer_add(buffer, text, jinja_print_int(value, text), false);
 }
 
 static bool print_range(struct jinja_buffer *buffer, const struct jinja_range *range)

@@ -8,8 +8,9 @@
 #include "tokenizer_proc/jinja_value.h"
 
 enum {
-    MAX_DEPTH = 250,     /* of nested evaluation: keeps the stack below 256 KiB */
-    BYTES_PER_STEP = 64, /* what touching memory costs, in steps */
+    MAX_DEPTH = 250,         /* of nested evaluation: keeps the stack below 256 KiB */
+    BYTES_PER_STEP = 16,     /* of memory taken */
+    BYTES_PER_CHAR_STEP = 4, /* of text walked through character by character */
 };
 
 bool jinja_fail(struct jinja_run *run, const char *format, ...)
@@ -41,6 +42,11 @@ bool jinja_step(struct jinja_run *run, size_t steps)
     return true;
 }
 
+bool jinja_step_text(struct jinja_run *run, size_t size)
+{
+    return jinja_step(run, size / BYTES_PER_CHAR_STEP);
+}
+
 void *jinja_alloc(struct jinja_run *run, size_t count, size_t size)
 {
     if (count && size > SIZE_MAX / 2 / count) {
@@ -48,7 +54,7 @@ void *jinja_alloc(struct jinja_run *run, size_t count, size_t size)
         return NULL;
     }
     size_t bytes = count * size;
-    if (!jinja_step(run, bytes / BYTES_PER_STEP))
+    if (!jinja_step(run, 1 + bytes / BYTES_PER_STEP))
         return NULL;
     if (bytes > run->max_memory - run->memory) {
         jinja_fail_space(run, "takes too much memory");

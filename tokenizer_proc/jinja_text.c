@@ -80,6 +80,8 @@ bool jinja_change_case(struct jinja_run *run, const struct jinja_call *call,
     if (!jinja_to_string(run, call->self, &text))
         return false;
     const struct jinja_string *string = text.string;
+    if (!jinja_step_text(run, string->size))
+        return false;
     for (size_t end = 0, start = 0; start < string->size; start = end) {
         enum jinja_case to = how == JINJA_CASE_UPPER ? JINJA_UPPER : JINJA_LOWER;
         uint32_t c = jinja_next_char(string->data, string->size, &end);
@@ -127,8 +129,6 @@ bool jinja_strip(struct jinja_run *run, const struct jinja_string *string, struc
     if (chars.type != JINJA_MISSING && chars.type != JINJA_NONE &&
         !jinja_want_string(run, chars, &set))
         return false;
-    if (!jinja_step(run, set ? set->size : 0))
-        return false;
     while (sides & JINJA_STRIP_LEFT && start < end) {
         size_t next = start;
         if (!is_stripped(jinja_next_char(string->data, end, &next), set))
@@ -141,7 +141,9 @@ bool jinja_strip(struct jinja_run *run, const struct jinja_string *string, struc
             break;
         end = previous;
     }
-    return jinja_make_slice(run, string, start, end, out);
+    size_t num_stripped = start + (string->size - end);
+    return jinja_step_text(run, num_stripped * (set ? 1 + set->size : 1)) &&
+           jinja_make_slice(run, string, start, end, out);
 }
 
 /* An empty `from` matches before each character and at the end. */
@@ -222,6 +224,8 @@ bool jinja_split_lines(struct jinja_run *run, const struct jinja_string *string,
     struct jinja_value line = {0};
     size_t start = 0, at = 0;
 
+    if (!jinja_step_text(run, string->size))
+        return false;
     while (at < string->size) {
         size_t end = at;
         uint32_t c = jinja_next_char(string->data, string->size, &at);

@@ -416,7 +416,7 @@ bool jinja_contains(struct jinja_run *run, struct jinja_value container, struct 
         if (item.type == JINJA_LIST || item.type == JINJA_DICT)
             return jinja_fail(run, "unhashable type: '%s'", jinja_type_name(item));
         *out = jinja_dict_get(container.dict, item) != NULL;
-        return true;
+        return jinja_step(run, item.type == JINJA_STRING ? item.string->size / 64 : 1);
     case JINJA_UNDEFINED:
     case JINJA_LIST:
     case JINJA_TUPLE:

@@ -215,6 +215,9 @@ void *jinja_alloc(struct jinja_run *run, size_t count, size_t size);
 /* Counts work; false when the limit is met. */
 bool jinja_step(struct jinja_run *run, size_t steps);
 
+/* The same for a walk through the characters of a text of that many bytes. */
+bool jinja_step_text(struct jinja_run *run, size_t size);
+
 /* Around each level of recursion. */
 bool jinja_enter(struct jinja_run *run);
 void jinja_leave(struct jinja_run *run);

@@ -41,10 +41,12 @@ static size_t dashes_end(const struct wrap *wrap, size_t at)
 {
     size_t end = at;
 
+    if (at == 0 || !is_word_or_punctuation(wrap->chars[at - 1]))
+        return at;
     while (end < wrap->num_chars && wrap->chars[end] == '-')
         end++;
-    bool joins = at > 0 && is_word_or_punctuation(wrap->chars[at - 1]) && end >= at + 2 &&
-                 end < wrap->num_chars && jinja_char_is(wrap->chars[end], JINJA_CHAR_WORD);
+    bool joins =
+        end >= at + 2 && end < wrap->num_chars && jinja_char_is(wrap->chars[end], JINJA_CHAR_WORD);
     return joins ? end : at;
 }
 
@@ -68,7 +70,8 @@ static bool is_soft_hyphen(const struct wrap *wrap, size_t at)
     return next < wrap->num_chars && is_letter(chars[next]);
 }
 
-static size_t chunk_end(const struct wrap *wrap, size_t at)
+/* Where the chunk at `at` ends; a longer one than max_length is not followed to its end. */
+static size_t chunk_end(const struct wrap *wrap, size_t at, size_t max_length)
 {
     bool space = is_space(wrap->chars[at]);
     size_t end = at + 1;
@@ -76,6 +79,8 @@ static size_t chunk_end(const struct wrap *wrap, size_t at)
     if (!space && wrap->breaks_hyphens && dashes_end(wrap, at) > at)
         return dashes_end(wrap, at);
     for (; end < wrap->num_chars && is_space(wrap->chars[end]) == space; end++) {
+        if (end - at > max_length)
+            break;
         if (space || !wrap->breaks_hyphens)
             continue;
         if (dashes_end(wrap, end) > end)
@@ -120,23 +125,23 @@ static bool lay_out(struct wrap *wrap)
 
     for (size_t at = 0; at < wrap->num_chars;) {
         if (!is_first && is_space(wrap->chars[at])) {
-            at = chunk_end(wrap, at);
+            at = chunk_end(wrap, at, SIZE_MAX);
             if (at == wrap->num_chars)
                 break;
         }
         size_t end = at, last = at; /* last: where the last chunk of the line starts */
-        while (end < wrap->num_chars && chunk_end(wrap, end) - at <= wrap->width) {
+        while (end < wrap->num_chars && chunk_end(wrap, end, wrap->width) - at <= wrap->width) {
             last = end;
-            end = chunk_end(wrap, end);
+            end = chunk_end(wrap, end, wrap->width);
         }
-        if (end < wrap->num_chars && chunk_end(wrap, end) - end > wrap->width) {
+        if (end < wrap->num_chars && chunk_end(wrap, end, wrap->width) - end > wrap->width) {
             size_t room = wrap->width - (end - at);
             if (wrap->breaks_words) { /* without room, too: then blanks before it stay */
                 last = end;
                 end = long_chunk_end(wrap, end, room);
             } else if (end == at) {
                 last = end;
-                end = chunk_end(wrap, end);
+                end = chunk_end(wrap, end, SIZE_MAX);
             }
         }
         size_t shown = last < end && is_space(wrap->chars[last]) ? last : end;

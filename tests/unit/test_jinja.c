@@ -186,6 +186,13 @@ static const char *const endless[] = {
     "{% for i in [1] recursive %}{{ loop([1]) }}{% endfor %}",
     "{{ [[1, 2, 3] * 1000] * 10000 | tojson }}",
     "{% for i in range(99999) %}{{ 'x' * 100000 }}{% endfor %}",
+    "{% set s = 'ab' * 1000000 %}{% for i in range(9999) %}{{ s | upper | length }}{% endfor %}",
+    "{% set s = 'ab' * 1000000 %}{% for i in range(99999) %}{{ s.isalpha() }}{% endfor %}",
+    "{% set s = 'ab' * 1000000 %}{% for i in range(99999) %}{{ s.strip('ab') }}{% endfor %}",
+    "{% set x = 3 ** 8000 %}{% for i in range(99999) %}{{ x }}{% endfor %}",
+    "{% set s = 'a' * 1000000 %}{% set t = 'a' * 500000 ~ 'b' %}{% for i in range(99) %}"
+    "{{ s.rfind(t) }}{% endfor %}",
+    "{% set s = 'a' * 1000000 %}{% for i in range(99) %}{{ s | wordwrap(1) | length }}{% endfor %}",
 };
 
 START_TEST(endless_templates_end)
