@@ -7,7 +7,8 @@
  *   1. read the logits once: the largest, NaN, and for rows that draw a histogram over BINS equal
  *      ranges of the logit, down from about the largest: of counts where top_k is on, of weights
  *      otherwise. Each thread has a column of its own: no atomics, and sums in a fixed order;
- *   2. read them again and list the tokens of the bins that can matter: a few hundred as a rule;
+ *   2. read them again, as a rule only the one batch in six in which step 1 saw large ones, and
+ * list the tokens of the bins that can matter: a few hundred;
  *   3. sort the list and apply the filters and the draw to running sums.
  * A flat distribution has too many tokens in those bins. Then each prefix is found by itself: the
  * bin where it ends, a finer histogram of that bin, a sorted list of one of its divisions; and
@@ -57,7 +58,7 @@ static __device__ int find_reached(const struct row *row, int n, double target, 
 {
     __shared__ double warp_sums[WARPS], found_sum;
     __shared__ int found;
-    const uint64_t *list = (const uint64_t *)row->shared;
+    const uint64_t *list = shared_list();
     int first = (int)threadIdx.x * LIST_PER_THREAD, lane = (int)threadIdx.x % WARP;
     double own = 0, before;
     int at = n - 1;
@@ -99,14 +100,14 @@ static __device__ uint64_t find_prefix(struct row *row, const double *coarse, do
                                        bool count, double *out_sum)
 {
     __shared__ double fine[BINS];
-    const uint64_t *list = (const uint64_t *)row->shared;
+    const uint64_t *list = shared_list();
     double sum = 0;
     int bin = bin_reached(coarse, target, &sum), division, len, place;
     uint64_t key;
 
     histogram(row, bin, count, fine);
     division = bin * BINS + bin_reached(fine, target, &sum);
-    len = list_divisions(row, division, division);
+    len = list_divisions(row, division, division, ~0u);
     if (len == 0 || len > LIST_SIZE)
         return search_prefix(row, fmax(target, 1e-300), count, out_sum);
     if (row->rank == 0) {
@@ -147,8 +148,7 @@ static __device__ uint64_t least_weight_key(struct row *row, float min_p)
 }
 
 /* Any distribution, prefix by prefix. coarse: counts where top_k is on, else weights. */
-static __device__ __noinline__ int draw_by_prefixes(struct row *row, double *coarse,
-                                                    const struct row_params *p)
+static __device__ int draw_by_prefixes(struct row *row, double *coarse, const struct row_params *p)
 {
     uint64_t least = 0, key;
     double total = 0;
@@ -180,7 +180,7 @@ static __device__ __noinline__ int draw_by_prefixes(struct row *row, double *coa
 static __device__ int draw_from_list(struct row *row, int n, double total,
                                      const struct row_params *p)
 {
-    const uint64_t *list = (const uint64_t *)row->shared;
+    const uint64_t *list = shared_list();
     double ignored;
 
     if (p->top_k > 0) {
@@ -234,32 +234,55 @@ static __device__ uint64_t join_best(struct row *row, uint64_t best, bool has_na
     if (isinf(key_logit(best))) {
         bool has_finite = false;
 
-        for_each_logit<4>(row, [&](float logit, int i) {
-            (void)i;
-            has_finite |= isfinite(logit);
-        });
+        for_each_logit<4>(row, ~0u, [&](float logit, int, int) { has_finite |= isfinite(logit); });
         if (row_max_key(row, has_finite) == 0)
             return 0;
     }
     return best;
 }
 
-/* Step 1 of a row that draws: the largest logit's key but for its id, and the columns. */
-template <bool COUNT> static __device__ uint64_t first_pass(struct row *row, float top)
+/*
+ * Looks at a first part of each slice: *out_top is about the largest, *out_floor the least of what
+ * each warp has as its largest, which about one token in a hundred reaches.
+ */
+static __device__ void look(struct row *row, float *out_top, float *out_floor)
 {
-    float(*columns)[THREADS] = (float(*)[THREADS])row->shared;
+    int at = (int)((int64_t)row->vocab_size * row->rank / row->num_ranks);
+    float top = -INFINITY;
+    uint64_t lowest;
+
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        top =
+            fmaxf(top, row->logits[min(at + i * THREADS + (int)threadIdx.x, row->vocab_size - 1)]);
+    lowest = ~key_of(warp_max(top), 0);
+    *out_top = key_logit(row_max_key(row, key_of(top, 0)));
+    *out_floor = key_logit(~row_max_key(row, lowest));
+}
+
+/*
+ * Step 1 of a row that draws: the largest logit's key but for its id, and the columns. *out_high
+ * are this thread's batches with a logit from floor upwards.
+ */
+template <bool COUNT>
+static __device__ uint64_t first_pass(struct row *row, float top, float floor, uint32_t *out_high)
+{
+    float(*columns)[THREADS] = shared_columns();
     float inverse = row->inverse_temperature, max = -INFINITY;
     struct ruler ruler = row->ruler;
     uint32_t largest_bits = 0; /* of all but the sign, shifted out: a NaN's are beyond infinity's */
+    uint32_t high = 0;
 
     for (int b = 0; b < BINS; b++)
         columns[b][threadIdx.x] = 0;
-    for_each_logit<4>(row, [&](float logit, int id) {
-        (void)id;
+    for_each_logit<4>(row, ~0u, [&](float logit, int, int batch) {
         largest_bits = umax(largest_bits, __float_as_uint(logit) << 1);
         max = fmaxf(max, logit);
+        if (logit >= floor)
+            high |= 1u << batch;
         columns[bin_of(ruler, logit)][threadIdx.x] += COUNT ? 1 : __expf((logit - top) * inverse);
     });
+    *out_high = high;
     return join_best(row, key_of(max, 0), largest_bits > 0xFF000000u);
 }
 
@@ -268,22 +291,16 @@ static __device__ int draw(struct row *row, const struct row_params *p, bool *ou
 {
     __shared__ double coarse[BINS];
     bool count = p->top_k > 0;
-    float top = -INFINITY, inverse = 1 / p->temperature;
+    float top, floor, inverse = 1 / p->temperature;
+    uint32_t high = 0;
     int last, len;
     double total = 0;
 
-    /* about the largest: of a first part of each slice */
-#pragma unroll
-    for (int i = 0; i < 8; i++) {
-        int at = (int)((int64_t)row->vocab_size * row->rank / row->num_ranks);
-
-        top =
-            fmaxf(top, row->logits[min(at + i * THREADS + (int)threadIdx.x, row->vocab_size - 1)]);
-    }
-    top = key_logit(row_max_key(row, key_of(top, 0)));
+    look(row, &top, &floor);
     row->inverse_temperature = inverse;
     row->ruler = ruler_of(top, BINS_PER_TEMPERATURE * BINS * inverse);
-    row->top = count ? first_pass<true>(row, top) : first_pass<false>(row, top);
+    row->top = count ? first_pass<true>(row, top, floor, &high)
+                     : first_pass<false>(row, top, floor, &high);
     if (row->top == 0)
         return RESULT_NAN;
     row->max = key_logit(row->top);
@@ -300,8 +317,13 @@ static __device__ int draw(struct row *row, const struct row_params *p, bool *ou
     for (int b = 0; b < BINS; b++)
         total += coarse[b];
     last = last_bin(row, coarse, total, top, p);
-    len = last < BINS ? list_divisions(row, 0, last * BINS + BINS - 1) : 0;
-    if (last == BINS || len > LIST_SIZE)
+    if (last == BINS)
+        return draw_by_prefixes(row, coarse, p);
+    last = last * BINS + BINS - 1;
+    if (division_of(row->ruler, floor) <= last) /* the list reaches below the floor */
+        high = ~0u;
+    len = list_divisions(row, 0, last, high);
+    if (len > LIST_SIZE)
         return draw_by_prefixes(row, coarse, p);
     *out_alone = true;
     return row->rank == 0 ? draw_from_list(row, len, total, p) : RESULT_NAN;
@@ -314,7 +336,7 @@ static __device__ int largest(struct row *row)
     int id = -1;
     uint64_t best;
 
-    for_each_logit<8>(row, [&](float logit, int i) {
+    for_each_logit<4>(row, ~0u, [&](float logit, int i, int) {
         has_nan |= isnan(logit);
         if (logit > max || id < 0) {
             max = logit;
@@ -327,7 +349,6 @@ static __device__ int largest(struct row *row)
 
 static __global__ void __launch_bounds__(THREADS, 2) sample_kernel(struct sample_args a)
 {
-    extern __shared__ __align__(16) unsigned char shared[];
     __shared__ struct meeting meeting;
     const struct step_inputs *in = &a.inputs;
     size_t r = blockIdx.x / cluster_size();
@@ -347,7 +368,6 @@ static __global__ void __launch_bounds__(THREADS, 2) sample_kernel(struct sample
     row.vocab_size = a.vocab_size;
     row.rank = cluster_rank();
     row.num_ranks = cluster_size();
-    row.shared = shared;
     row.meeting = &meeting;
     if (threadIdx.x == 0)
         meeting.list_len = 0;

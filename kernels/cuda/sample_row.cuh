@@ -13,6 +13,7 @@ enum {
     WARPS = THREADS / WARP,
     BINS = 32,
     BINS_PER_TEMPERATURE = 2,              /* how fine: weights fall by e^0.5 from bin to bin */
+    LAST_BATCH = 31,                       /* see for_each_logit */
     LIST_SIZE = 4096,                      /* a power of two */
     LIST_PER_THREAD = LIST_SIZE / THREADS, /* side by side, for running sums */
     SHARED_BYTES = BINS * THREADS * 4,     /* the histogram; then the list */
@@ -39,10 +40,22 @@ struct row {
     float max, inverse_temperature;
     uint64_t top; /* no key is larger */
     struct ruler ruler;
-    unsigned char *shared; /* SHARED_BYTES for columns or, in rank 0, a list */
     struct meeting *meeting;
     int turn;
 };
+
+/* Of the block's SHARED_BYTES: a column of bins for each thread; later, in rank 0, the list. */
+static __device__ __forceinline__ float (*shared_columns())[THREADS]
+{
+    extern __shared__ __align__(16) unsigned char shared[];
+
+    return (float(*)[THREADS])shared;
+}
+
+static __device__ __forceinline__ uint64_t *shared_list()
+{
+    return (uint64_t *)shared_columns();
+}
 
 /* Larger for larger logits; of equal ones for lower ids. */
 static __device__ __forceinline__ uint64_t key_of(float logit, int id)
@@ -95,22 +108,30 @@ static __device__ __forceinline__ int bin_of(struct ruler ruler, float logit)
     return division_of(ruler, logit) / BINS;
 }
 
-/* Calls visit(logit, id) for all tokens of the row, AHEAD loads at a time. */
+/*
+ * Calls visit(logit, id, batch) for all tokens of the row, from all threads. A thread takes its
+ * part of the slice in batches of AHEAD loads; those that are not in wanted are passed over. What
+ * does not fill a batch, or comes late, counts as batch LAST_BATCH.
+ */
 template <int AHEAD, typename F>
-static __device__ __forceinline__ void for_each_logit(const struct row *row, F visit)
+static __device__ __forceinline__ void for_each_logit(const struct row *row, uint32_t wanted,
+                                                      F visit)
 {
     const float *logits = row->logits;
     int vocab_size = row->vocab_size, head = min((int)(-(intptr_t)logits / 4 & 3), vocab_size);
     const float4 *body = (const float4 *)(logits + head);
-    int num = (vocab_size - head) / 4, tail = head + num * 4, i;
+    int num = (vocab_size - head) / 4, tail = head + num * 4, i, batch = 0;
     int end = (int)((int64_t)num * (row->rank + 1) / row->num_ranks);
 
     if (row->rank == 0 && (int)threadIdx.x < head)
-        visit(logits[threadIdx.x], (int)threadIdx.x);
+        visit(logits[threadIdx.x], (int)threadIdx.x, (int)LAST_BATCH);
     for (i = (int)((int64_t)num * row->rank / row->num_ranks) + (int)threadIdx.x;
          i + (AHEAD - 1) * THREADS < end; i += AHEAD * THREADS) {
         float4 v[AHEAD];
+        int b = min(batch++, (int)LAST_BATCH);
 
+        if (!(wanted >> b & 1))
+            continue;
 #pragma unroll
         for (int j = 0; j < AHEAD; j++)
             v[j] = __ldg(body + i + j * THREADS);
@@ -118,24 +139,24 @@ static __device__ __forceinline__ void for_each_logit(const struct row *row, F v
         for (int j = 0; j < AHEAD; j++) {
             int id = head + 4 * (i + j * THREADS);
 
-            visit(v[j].x, id);
-            visit(v[j].y, id + 1);
-            visit(v[j].z, id + 2);
-            visit(v[j].w, id + 3);
+            visit(v[j].x, id, b);
+            visit(v[j].y, id + 1, b);
+            visit(v[j].z, id + 2, b);
+            visit(v[j].w, id + 3, b);
         }
     }
     for (; i < end; i += THREADS) {
         float4 v = __ldg(body + i);
         int id = head + 4 * i;
 
-        visit(v.x, id);
-        visit(v.y, id + 1);
-        visit(v.z, id + 2);
-        visit(v.w, id + 3);
+        visit(v.x, id, (int)LAST_BATCH);
+        visit(v.y, id + 1, (int)LAST_BATCH);
+        visit(v.z, id + 2, (int)LAST_BATCH);
+        visit(v.w, id + 3, (int)LAST_BATCH);
     }
     i = tail + (int)threadIdx.x;
     if (row->rank == row->num_ranks - 1 && i < vocab_size)
-        visit(logits[i], i);
+        visit(logits[i], i, (int)LAST_BATCH);
 }
 
 static __device__ double block_sum_double(double x)
@@ -211,7 +232,7 @@ static __device__ double row_sum(struct row *row, double x)
 /* Adds up all threads' columns, in order, into bins (shared memory, in each block). */
 static __device__ void sum_columns(struct row *row, double *bins)
 {
-    const float(*columns)[THREADS] = (const float(*)[THREADS])row->shared;
+    float(*columns)[THREADS] = shared_columns();
     double sum = 0;
 
     __syncthreads();
@@ -238,13 +259,13 @@ static __device__ void sum_columns(struct row *row, double *bins)
 /* bins: weights, or numbers, of the coarse bins (coarse < 0) or of the divisions of one. */
 static __device__ void histogram(struct row *row, int coarse, bool count, double *bins)
 {
-    float(*columns)[THREADS] = (float(*)[THREADS])row->shared;
+    float(*columns)[THREADS] = shared_columns();
     struct ruler ruler = row->ruler;
 
     __syncthreads();
     for (int b = 0; b < BINS; b++)
         columns[b][threadIdx.x] = 0;
-    for_each_logit<4>(row, [&](float logit, int id) {
+    for_each_logit<4>(row, ~0u, [&](float logit, int id, int) {
         int division = division_of(ruler, logit), bin = division / BINS;
 
         (void)id;
@@ -260,7 +281,7 @@ static __device__ double prefix_sum(struct row *row, uint64_t least, bool count)
 {
     double sum = 0;
 
-    for_each_logit<4>(row, [&](float logit, int id) {
+    for_each_logit<4>(row, ~0u, [&](float logit, int id, int) {
         if (key_of(logit, id) >= least)
             sum += count ? 1 : row_weight(row, logit);
     });
@@ -271,8 +292,8 @@ static __device__ double prefix_sum(struct row *row, uint64_t least, bool count)
  * The largest key whose prefix reaches target (more than 0), by binary search; the last of all if
  * none does.
  */
-static __device__ __noinline__ uint64_t search_prefix(struct row *row, double target, bool count,
-                                                      double *out_sum)
+static __device__ uint64_t search_prefix(struct row *row, double target, bool count,
+                                         double *out_sum)
 {
     uint64_t low = 0, high = row->top;
 
@@ -320,18 +341,19 @@ static __device__ __forceinline__ int take_places(uint32_t counter)
 }
 
 /*
- * Lists the tokens of the divisions first to last in rank 0's shared memory, sorted, and returns
- * their number, which may be more than LIST_SIZE: then there is no list.
+ * Lists the tokens of the divisions first to last, which are all in this thread's batches wanted,
+ * in rank 0's shared memory, sorted, and returns their number, which may be more than LIST_SIZE:
+ * then there is no list.
  */
-static __device__ int list_divisions(struct row *row, int first, int last)
+static __device__ int list_divisions(struct row *row, int first, int last, uint32_t wanted)
 {
-    uint64_t *list = (uint64_t *)row->shared;
+    uint64_t *list = shared_list();
     uint32_t len_address = cluster_address(&row->meeting->list_len, 0);
     uint32_t list_address = cluster_address(list, 0);
     struct ruler ruler = row->ruler;
     int n = 1, len;
 
-    for_each_logit<4>(row, [&](float logit, int id) {
+    for_each_logit<4>(row, wanted, [&](float logit, int id, int) {
         int division = division_of(ruler, logit);
 
         if (division >= first && division <= last) {
