@@ -58,12 +58,14 @@ struct task {
 
 /* Places in a thread's scratch. */
 struct scratch {
-    float *k, *v;        /* panels of the block */
-    const void **v_rows; /* [BLOCK]: V as it lies in the cache */
-    float *q;            /* tiles of units */
-    float *s;            /* [TILE_ROWS][BLOCK] */
-    float *block;        /* [TILE_ROWS][padded_dim]: o of one block */
-    float *o;            /* [max_units][padded_dim] */
+    float *k, *v;                  /* panels of the block */
+    const void **v_rows;           /* [BLOCK]: V as it lies in the cache */
+    const void **k_next, **v_next; /* [BLOCK]: what this thread will probably read next, or NULL */
+    bool is_fetched;               /* the block at hand, while the one before was at work */
+    float *q;                      /* tiles of units */
+    float *s;                      /* [TILE_ROWS][BLOCK] */
+    float *block;                  /* [TILE_ROWS][padded_dim]: o of one block */
+    float *o;                      /* [max_units][padded_dim] */
     struct softmax *state;
 };
 
@@ -147,9 +149,11 @@ static void pack_block(const struct job *job, const struct task *task, int32_t f
     const void *k_rows[BLOCK], **v_rows = s->v_rows;
 
     find_rows(job, task, a->k_cache, first, n, k_rows);
-    prefetch_rows(k_rows, n, size);
     find_rows(job, task, a->v_cache, first, n, v_rows);
-    prefetch_rows(v_rows, n, size);
+    if (!s->is_fetched) {
+        prefetch_rows(k_rows, n, size);
+        prefetch_rows(v_rows, n, size);
+    }
     for (int32_t i = 0; i < n; i += WEIGHT_PANEL)
         SIMD_NAME(tile_pack_panel)
     (k_rows + i, n - i < WEIGHT_PANEL ? n - i : WEIGHT_PANEL, a->dtype, head_dim,
@@ -237,6 +241,20 @@ static float *partial(const struct job *job, const struct task *task, int32_t un
            (index * (size_t)job->num_blocks + (size_t)block) * (job->padded_dim + 2);
 }
 
+/* Each panel of V that is read where it lies leaves time to fetch two lines of each row to come:
+ * first all of K, then V. In bursts they would not overlap with anything. */
+static void look_ahead(const struct job *job, const struct scratch *s, size_t d,
+                       struct tile_args *args)
+{
+    size_t row_size = dtype_size(job->args->dtype) * (size_t)job->args->head_dim;
+    size_t at = d / WEIGHT_PANEL * 128;
+
+    if (!s->k_next || at >= 2 * row_size)
+        return;
+    args->ahead_rows = (const void *)(at < row_size ? s->k_next : s->v_next);
+    args->ahead_offset = at < row_size ? at : at - row_size;
+}
+
 /* One tile of units from first on (in the task) against a packed block. */
 static void run_tile(const struct job *job, const struct task *task, int32_t first,
                      int32_t num_rows, int32_t block, const struct scratch *s)
@@ -274,6 +292,7 @@ static void run_tile(const struct job *job, const struct task *task, int32_t fir
                                    .num_steps = (size_t)n,
                                    .c = s->block + d,
                                    .c_row = job->padded_dim};
+        look_ahead(job, s, d, &output);
         if (uses_rows(job, task))
             SIMD_NAME(tile_rows_long)(num_rows, a->dtype, s->v_rows, d, &output);
         else
@@ -352,29 +371,72 @@ static struct task find_task(const struct job *job, int32_t number, int32_t *out
     return task;
 }
 
+/* Finds the rows of n positions, and repeats the last up to a whole block. */
+static void find_next(const struct job *job, const struct task *task, int32_t first, int32_t n,
+                      const void **k_rows, const void **v_rows)
+{
+    find_rows(job, task, job->args->k_cache, first, n, k_rows);
+    find_rows(job, task, job->args->v_cache, first, n, v_rows);
+    for (int32_t i = n; i < BLOCK; i++) {
+        k_rows[i] = k_rows[n - 1];
+        v_rows[i] = v_rows[n - 1];
+    }
+}
+
+/* Positions of a block that any unit of a task sees; 0 or less behind the last. */
+static int32_t block_len(const struct job *job, const struct task *task, int32_t block)
+{
+    int32_t n = unit_limit(job, task, task->first_unit + task->num_units - 1) - block * BLOCK;
+
+    return n < BLOCK ? n : BLOCK;
+}
+
+/* What this thread will probably read after a block: the next one, or the first of the task that is
+ * its turn when all threads have taken one. False where V is packed, or nothing follows. */
+static bool find_ahead(const struct job *job, const struct task *task, int32_t number,
+                       int32_t block, const void **k_rows, const void **v_rows)
+{
+    int32_t next_number = number + pool_num_threads(job->pool), next_block = 0;
+
+    if (!uses_rows(job, task))
+        return false;
+    if (!job->is_split && block_len(job, task, block + 1) > 0) {
+        find_next(job, task, (block + 1) * BLOCK, block_len(job, task, block + 1), k_rows, v_rows);
+        return true;
+    }
+    if (next_number >= job->task_start[job->args->num_rows])
+        return false;
+    struct task next = find_task(job, next_number, &next_block);
+    find_next(job, &next, next_block * BLOCK, block_len(job, &next, next_block), k_rows, v_rows);
+    return true;
+}
+
 static void run_task(void *arg, int32_t number, int32_t thread)
 {
     const struct job *job = arg;
-    const void *v_rows[BLOCK];
+    const void *v_rows[BLOCK], *k_next[BLOCK], *v_next[BLOCK];
     struct scratch s = get_scratch(job, thread);
     int32_t block = 0;
     struct task task = find_task(job, number, &block);
-    int32_t limit = unit_limit(job, &task, task.first_unit + task.num_units - 1);
-    int32_t end_block = job->is_split ? block + 1 : (limit + BLOCK - 1) / BLOCK;
+    int32_t end_block = job->is_split ? block + 1 : INT32_MAX;
 
     for (int32_t i = 0; i < task.num_units && !job->is_split; i++) {
         s.state[i] = (struct softmax){.max = -INFINITY};
         memset(s.o + (size_t)i * job->padded_dim, 0, job->padded_dim * sizeof(*s.o));
     }
     s.v_rows = v_rows;
+    s.is_fetched = number >= pool_num_threads(job->pool) && uses_rows(job, &task);
     pack_queries(job, &task, &s);
-    for (; block < end_block && block * BLOCK < limit; block++) {
-        int32_t n = limit - block * BLOCK;
-        pack_block(job, &task, block * BLOCK, n < BLOCK ? n : BLOCK, &s);
+    for (; block < end_block && block_len(job, &task, block) > 0; block++) {
+        bool is_known = find_ahead(job, &task, number, block, k_next, v_next);
+        s.k_next = is_known ? k_next : NULL;
+        s.v_next = is_known ? v_next : NULL;
+        pack_block(job, &task, block * BLOCK, block_len(job, &task, block), &s);
         for (int32_t first = 0; first < task.num_units; first += TILE_ROWS) {
             int32_t rest = task.num_units - first;
             run_tile(job, &task, first, rest < TILE_ROWS ? rest : TILE_ROWS, block, &s);
         }
+        s.is_fetched = is_known;
     }
     for (int32_t i = 0; i < task.num_units && !job->is_split; i++)
         write_out(job, &task, task.first_unit + i, s.o + (size_t)i * job->padded_dim,

@@ -58,6 +58,11 @@ SIMD_INLINE void run(const int rows, const enum layout layout, const enum dtype 
                                            from.first + (size_t)v * VF_LANES, VF_LANES)
                              : vf_load(panel + (size_t)v * sizeof(vf));
         multiply(rows, layout, dtype, a, w, acc);
+        if (from.rows && args->ahead_rows) {
+            const char *line = args->ahead_rows[step] + args->ahead_offset;
+            __builtin_prefetch(line, 0, 3);
+            __builtin_prefetch(line + 64, 0, 3);
+        }
         if (ahead_lines > 0)
             __builtin_prefetch(ahead, 0, 2);
         if (ahead_lines > 1)

@@ -44,9 +44,11 @@ struct tile_args {
     size_t num_steps; /* k, or words */
     float *c;
     size_t c_row;
-    bool add;            /* to what c holds */
-    int32_t ahead_lines; /* cache lines to fetch at each step, 0 to 2 */
-    const char *ahead;   /* the first of them: what will be read next */
+    bool add;                      /* to what c holds */
+    int32_t ahead_lines;           /* cache lines to fetch at each step, 0 to 2 */
+    const char *ahead;             /* the first of them: what will be read next */
+    const char *const *ahead_rows; /* of tile_rows_long: [num_steps], or NULL */
+    size_t ahead_offset;
 };
 
 /* rows in [1, TILE_ROWS]. a holds rows side by side: a_step is rows, or rows * TILE_BF16_FLOATS. */
@@ -57,7 +59,8 @@ void SIMD_NAME(tile_bf16)(int32_t rows, const struct tile_args *args);
 enum { TILE_LONG_ROW = 128 };
 void SIMD_NAME(tile_f32_long)(int32_t rows, const struct tile_args *args);
 
-/* The same with step k of the panel at element first of w_rows[k], of dtype, widened. */
+/* The same with step k of the panel at element first of w_rows[k], of dtype, widened. Fetches two
+ * lines at args->ahead_rows[k] + args->ahead_offset unless NULL. */
 void SIMD_NAME(tile_rows_long)(int32_t rows, enum dtype dtype, const void *const *w_rows,
                                size_t first, const struct tile_args *args);
 
