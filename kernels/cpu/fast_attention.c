@@ -444,14 +444,12 @@ static void run_task(void *arg, int32_t number, int32_t thread)
 }
 
 /* Merges the blocks of the units of one kv head of one row. */
-static void merge_blocks(void *arg, int32_t number, int32_t thread)
+static void merge_blocks(const struct job *job, int32_t row, int32_t kv_head)
 {
-    const struct job *job = arg;
     const struct attention_args *a = job->args;
-    float *o = get_scratch(job, thread).o;
-    int32_t row = number / a->num_kv_heads;
+    float o[ATTENTION_MAX_HEAD_DIM];
     struct task task = {.row = row,
-                        .kv_head = number % a->num_kv_heads,
+                        .kv_head = kv_head,
                         .first_token = a->cu_seqlens_q[row],
                         .extend_len = a->cu_seqlens_q[row + 1] - a->cu_seqlens_q[row],
                         .kv_len = a->kv_lens[row]};
@@ -466,6 +464,15 @@ static void merge_blocks(void *arg, int32_t number, int32_t thread)
         }
         write_out(job, &task, unit, o, state.sum);
     }
+}
+
+static void merge_range(const void *args, int32_t first, int32_t end)
+{
+    const struct job *job = args;
+    int32_t num_kv_heads = job->args->num_kv_heads;
+
+    for (int32_t i = first; i < end; i++)
+        merge_blocks(job, i / num_kv_heads, i % num_kv_heads);
 }
 
 /* Fills task_start; returns the number of tasks. */
@@ -521,5 +528,7 @@ void SIMD_NAME(attention)(struct stream *stream, const void *args)
     }
     pool_run(job.pool, num_tasks, run_task, &job);
     if (job.is_split)
-        pool_run(job.pool, a->num_rows * a->num_kv_heads, merge_blocks, &job);
+        pool_split(job.pool, a->num_rows * a->num_kv_heads,
+                   (size_t)(job.group * job.num_blocks) * job.padded_dim * sizeof(float),
+                   merge_range, &job);
 }
