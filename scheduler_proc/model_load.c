@@ -280,8 +280,10 @@ static struct status load_all(struct loader *in)
     }
     if (status.code == STATUS_OK)
         status = load_norm(in, "model.", "norm", config->hidden_size, &model->final_norm);
+    /* After a failure too: the caller frees what the stream may still be writing. */
+    struct status synced = model->device_ops->stream_sync(in->stream);
     if (status.code == STATUS_OK)
-        status = model->device_ops->stream_sync(in->stream);
+        status = synced;
     progress_end(&in->progress, status.code == STATUS_OK);
     return status;
 }
