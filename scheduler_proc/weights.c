@@ -288,6 +288,30 @@ bool weights_has(const struct weights *weights, const char *name)
     return weights->random || find(weights, name);
 }
 
+/* [3] or [3, 4]; out holds 64 bytes. */
+static const char *shape_text(int num_dims, const int64_t *shape, char *out)
+{
+    size_t used = 1;
+
+    memcpy(out, "[", 2);
+    for (int i = 0; i < num_dims && used < 40; i++)
+        used +=
+            (size_t)snprintf(out + used, 64 - used, "%s%lld", i ? ", " : "", (long long)shape[i]);
+    snprintf(out + used, 64 - used, "]");
+    return out;
+}
+
+static struct status wrong_shape(const struct tensor *tensor, const char *name, int64_t rows,
+                                 int64_t cols)
+{
+    const int64_t wanted[2] = {rows, cols};
+    char is[64], should_be[64];
+
+    return status_error(STATUS_INVALID, "tensor %s: shape is %s, not %s as the config says", name,
+                        shape_text(tensor->num_dims, tensor->shape, is),
+                        shape_text(cols ? 2 : 1, wanted, should_be));
+}
+
 struct status weights_get(struct weights *weights, const char *name, int64_t rows, int64_t cols,
                           struct weight_view *out)
 {
@@ -305,11 +329,7 @@ struct status weights_get(struct weights *weights, const char *name, int64_t row
                             name);
     if (tensor->num_dims != (cols ? 2 : 1) || tensor->shape[0] != rows ||
         (cols && tensor->shape[1] != cols))
-        return status_error(STATUS_INVALID,
-                            "tensor %s: shape is [%lld, %lld], not [%lld, %lld] as the config says",
-                            name, (long long)(tensor->num_dims ? tensor->shape[0] : 0),
-                            (long long)(tensor->num_dims > 1 ? tensor->shape[1] : 0),
-                            (long long)rows, (long long)cols);
+        return wrong_shape(tensor, name, rows, cols);
     const void *data = tensor->data;
     if ((uintptr_t)data % dtype_size(tensor->dtype) != 0) {
         data = arena_copy(&weights->copies, tensor->data, tensor->size);
