@@ -107,7 +107,8 @@ class Client:
         for delta in self.stream(rid, timeout):
             text += delta.get("text", "")
             ids += token_ids(delta.get("ids"))
-        return {**delta, "text": text, "ids": ids}
+        usage = {"prompt_tokens": 0, "completion_tokens": 0, "cached_tokens": 0}  # what is not given is 0
+        return {**usage, **delta, "text": text, "ids": ids}
 
     def generate(self, **keys):
         return self.whole(self.start(**keys)[0])
