@@ -16,7 +16,8 @@
  *   CONCAT       items                                        parameters
  *   GETATTR      a . value                    CALL_BLOCK    a: the call, b: MACRO (the caller)
  *   GETITEM      a [b]                        FILTER_BLOCK  c: body, b: filters
- *   SLICE        a : b : c                    SCOPE         c: body, in a scope of its own
+ *   SLICE        a : b : c                    SCOPE         c: body, in a scope of its own;
+ *                                              flag: that sees the template's names alone
  *   CALL         a (arguments)                BREAK, CONTINUE
  *   FILTER       a | function(arguments)      NAMESPACE     symbol . value, a target of SET
  *   TEST         a is function(arguments)     PLACE         what FILTER_BLOCK and SET_BLOCK filter

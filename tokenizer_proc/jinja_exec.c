@@ -292,8 +292,9 @@ static bool exec_print(struct jinja_run *run, struct jinja_scope *scope,
 static bool exec_scope(struct jinja_run *run, struct jinja_scope *scope,
                        const struct jinja_node *node)
 {
+    while (node->flag && scope->parent) /* a block that is not `scoped` */
+        scope = scope->parent;
     struct jinja_scope *inner = jinja_make_scope(run, scope);
-
     return inner && jinja_exec(run, inner, node->c);
 }
 

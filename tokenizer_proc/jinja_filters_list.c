@@ -185,13 +185,6 @@ static bool slice(struct jinja_run *run, const struct jinja_call *call, struct j
 
 /* ---- map, select ---- */
 
-static bool with_default(struct jinja_value fallback, struct jinja_value *value)
-{
-    if (value->type == JINJA_UNDEFINED && fallback.type != JINJA_MISSING)
-        *value = fallback;
-    return true;
-}
-
 static bool join(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
 {
     const struct jinja_list *all = NULL;
@@ -207,7 +200,8 @@ static bool join(struct jinja_run *run, const struct jinja_call *call, struct ji
         if (!values)
             return false;
         for (size_t i = 0; i < all->num_items; i++) {
-            if (!jinja_get_path(run, all->items[i], call->bound[1], &values->items[i]))
+            if (!jinja_get_path(run, all->items[i], call->bound[1], (struct jinja_value){0},
+                                &values->items[i]))
                 return false;
         }
         all = values;
@@ -236,10 +230,9 @@ static bool map_attribute(struct jinja_run *run, const struct jinja_call *call,
     if (call->num_named > (fallback ? 2 : 1))
         return jinja_fail(run, "map() got an unexpected keyword argument");
     for (size_t i = 0; i < all->num_items; i++) {
-        if (!jinja_get_path(run, all->items[i], *path, &values[i]))
+        if (!jinja_get_path(run, all->items[i], *path,
+                            fallback ? *fallback : (struct jinja_value){0}, &values[i]))
             return false;
-        if (fallback)
-            with_default(*fallback, &values[i]);
     }
     return true;
 }
@@ -310,7 +303,7 @@ static bool choose(struct jinja_run *run, const struct jinja_call *call, size_t 
         struct jinja_value holds = {0};
         if (!jinja_step(run, 1) ||
             !jinja_get_path(run, all->items[i], skip ? call->args[0] : (struct jinja_value){0},
-                            &each.self))
+                            (struct jinja_value){0}, &each.self))
             return false;
         holds = each.self;
         if (test) {

@@ -51,13 +51,20 @@ static bool attribute_part(struct jinja_run *run, struct jinja_value value,
 
 /* The attribute of an item: a path with dots, or an index; MISSING is the item itself. */
 bool jinja_get_path(struct jinja_run *run, struct jinja_value item, struct jinja_value attribute,
-                    struct jinja_value *out)
+                    struct jinja_value fallback, struct jinja_value *out)
 {
+    bool has_fallback = fallback.type != JINJA_MISSING && fallback.type != JINJA_NONE;
+
     *out = item;
     if (attribute.type == JINJA_MISSING || attribute.type == JINJA_NONE)
         return true;
-    if (attribute.type != JINJA_STRING)
-        return jinja_get_item(run, item, attribute, out);
+    if (attribute.type != JINJA_STRING) {
+        if (!jinja_get_item(run, item, attribute, out))
+            return false;
+        if (has_fallback && out->type == JINJA_UNDEFINED)
+            *out = fallback;
+        return true;
+    }
     const struct jinja_string *path = attribute.string;
     for (size_t start = 0;;) {
         size_t end = start;
@@ -65,6 +72,8 @@ bool jinja_get_path(struct jinja_run *run, struct jinja_value item, struct jinja
             end++;
         if (!attribute_part(run, *out, path, start, end, out))
             return false;
+        if (has_fallback && out->type == JINJA_UNDEFINED)
+            *out = fallback;
         if (end == path->size)
             return true;
         start = end + 1;
@@ -75,7 +84,7 @@ bool jinja_get_path(struct jinja_run *run, struct jinja_value item, struct jinja
 bool jinja_get_key(struct jinja_run *run, struct jinja_value item, struct jinja_value attribute,
                    bool case_sensitive, struct jinja_value *out)
 {
-    if (!jinja_get_path(run, item, attribute, out))
+    if (!jinja_get_path(run, item, attribute, (struct jinja_value){0}, out))
         return false;
     if (out->type == JINJA_STRING && !case_sensitive)
         return jinja_lower(run, *out, out);
@@ -219,7 +228,7 @@ static bool sum(struct jinja_run *run, const struct jinja_call *call, struct jin
     if (!jinja_iterate(run, call->self, &all))
         return false;
     for (size_t i = 0; i < all->num_items; i++) {
-        if (!jinja_get_path(run, all->items[i], call->bound[0], &value) ||
+        if (!jinja_get_path(run, all->items[i], call->bound[0], (struct jinja_value){0}, &value) ||
             !jinja_binary(run, '+', total, value, &total))
             return false;
     }
@@ -262,13 +271,6 @@ static bool add_group(struct jinja_run *run, struct jinja_items *groups, struct 
     return jinja_items_add(run, groups, (struct jinja_value){.type = JINJA_TUPLE, .list = pair});
 }
 
-static bool with_default(struct jinja_value fallback, struct jinja_value *value)
-{
-    if (value->type == JINJA_UNDEFINED && fallback.type != JINJA_MISSING)
-        *value = fallback;
-    return true;
-}
-
 static bool groupby(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
 {
     struct jinja_list *all = NULL;
@@ -281,8 +283,7 @@ static bool groupby(struct jinja_run *run, const struct jinja_call *call, struct
     if (!keys)
         return false;
     for (size_t i = 0; i < all->num_items; i++) {
-        if (!jinja_get_path(run, all->items[i], call->bound[0], &keys[i]) ||
-            !with_default(call->bound[1], &keys[i]) ||
+        if (!jinja_get_path(run, all->items[i], call->bound[0], call->bound[1], &keys[i]) ||
             (keys[i].type == JINJA_STRING && !case_sensitive &&
              !jinja_lower(run, keys[i], &keys[i])))
             return false;
@@ -297,8 +298,7 @@ static bool groupby(struct jinja_run *run, const struct jinja_call *call, struct
             if (!equal)
                 break;
         }
-        if (!jinja_get_path(run, all->items[start], call->bound[0], &key) ||
-            !with_default(call->bound[1], &key) ||
+        if (!jinja_get_path(run, all->items[start], call->bound[0], call->bound[1], &key) ||
             !add_group(run, &groups, key, all->items + start, end - start))
             return false;
     }

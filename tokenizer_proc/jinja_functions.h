@@ -66,9 +66,10 @@ bool jinja_brace_format(struct jinja_run *run, const struct jinja_string *format
 bool jinja_own_list(struct jinja_run *run, struct jinja_value value, struct jinja_list **out);
 /* Undefined, with a name for the message. */
 bool jinja_undefined_named(struct jinja_run *run, const char *name, struct jinja_value *out);
-/* The attribute of an item: a path with dots, or an index; MISSING is the item itself. */
+/* The attribute of an item: a path with dots, or an index; MISSING is the item itself. fallback, if
+ * not MISSING or none, stands for each part of the path that is undefined. */
 bool jinja_get_path(struct jinja_run *run, struct jinja_value item, struct jinja_value attribute,
-                    struct jinja_value *out);
+                    struct jinja_value fallback, struct jinja_value *out);
 /* What to compare by: the attribute, in lower case unless case_sensitive. */
 bool jinja_get_key(struct jinja_run *run, struct jinja_value item, struct jinja_value attribute,
                    bool case_sensitive, struct jinja_value *out);

@@ -516,7 +516,7 @@ static struct jinja_node *parse_named_block(struct jinja_parser *parser)
 
     if (!node || !jinja_parse_expect(parser, TOKEN_NAME))
         return NULL;
-    jinja_parse_skip_name(parser, "scoped");
+    node->flag = !jinja_parse_skip_name(parser, "scoped");
     jinja_parse_skip_name(parser, "required");
     jinja_parse_skip(parser, TOKEN_COLON);
     if (!expect_block_end(parser) || !(node->c = parse_body(parser, "endblock ")))

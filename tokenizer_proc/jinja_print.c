@@ -3,7 +3,7 @@
  */
 #include "tokenizer_proc/jinja_print.h"
 
-#include "tokenizer_proc/jinja_ast.h"
+#include "tokenizer_proc/jinja_eval.h"
 #include "tokenizer_proc/jinja_number.h"
 #include "tokenizer_proc/jinja_unicode.h"
 
@@ -118,6 +118,16 @@ static bool print_view(struct jinja_buffer *buffer, const struct jinja_view *vie
            print_items(buffer, &view->list, "([", "])");
 }
 
+static bool print_loop(struct jinja_buffer *buffer, struct jinja_loop *loop)
+{
+    char text[64];
+
+    if (!jinja_loop_look_ahead(buffer->run, loop, SIZE_MAX))
+        return false;
+    snprintf(text, sizeof(text), "<LoopContext %zu/%zu>", loop->index0 + 1, loop->items.num_items);
+    return jinja_buffer_add_text(buffer, text);
+}
+
 bool jinja_print_repr(struct jinja_buffer *buffer, struct jinja_value value)
 {
     switch (value.type) {
@@ -149,6 +159,8 @@ bool jinja_print_repr(struct jinja_buffer *buffer, struct jinja_value value)
         return print_dict(buffer, value.dict, "<Namespace {", "}>");
     case JINJA_MACRO:
         return print_macro(buffer, value.macro);
+    case JINJA_LOOP:
+        return print_loop(buffer, value.loop);
     default:
         return jinja_buffer_add_text(buffer, "<") &&
                jinja_buffer_add_text(buffer, jinja_type_name(value)) &&

@@ -1,6 +1,7 @@
 /* Chat templates: reference answers, how a model's template is found, what the caller may send. */
 #include "tokenizer_proc/chat_template.h"
 
+#include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -324,6 +325,47 @@ START_TEST(markers_in_content_are_the_callers)
 }
 END_TEST
 
+static void *render_many(void *expected)
+{
+    const char *failed = NULL;
+
+    for (int i = 0; i < 200 && !failed; i++) {
+        struct arena own;
+        struct json_value *messages = NULL;
+        struct chat_text out = {0};
+        static const char text[] = "[{\"role\": \"user\", \"content\": \"a\"}]";
+        arena_init(&own, 0, 0);
+        struct status status = json_parse(text, strlen(text), &own, &messages);
+        struct chat_args args = {.messages = messages};
+        if (!status.code)
+            status = chat_template_render(template, &args, &own, &out);
+        if (status.code || strcmp(out.text, expected) != 0)
+            failed = "differs";
+        arena_deinit(&own);
+    }
+    return failed ? expected : NULL;
+}
+
+START_TEST(threads_share_a_template)
+{
+    static char expected[] = "<|im_start|>user\na<|im_end|>\n";
+    pthread_t threads[4];
+
+    start();
+    struct status status =
+        chat_template_open_file(lines_path("golden/templates/qwen3.jinja"), NULL, &template);
+    ck_assert_msg(!status.code, "%s", status.msg);
+    for (int i = 0; i < 4; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, render_many, expected), 0);
+    for (int i = 0; i < 4; i++) {
+        void *failed = NULL;
+        ck_assert_int_eq(pthread_join(threads[i], &failed), 0);
+        ck_assert_ptr_null(failed);
+    }
+    stop();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("chat_template");
@@ -338,6 +380,7 @@ int main(void)
     tcase_add_test(tcase, faults_of_a_request_are_named);
     tcase_add_test(tcase, kwargs_are_variables);
     tcase_add_test(tcase, markers_in_content_are_the_callers);
+    tcase_add_test(tcase, threads_share_a_template);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
