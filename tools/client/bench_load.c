@@ -52,6 +52,7 @@ static struct status send_request(struct client *client, const struct bench_load
     msg.sampling.max_tokens = load->requests[index].max_tokens;
     msg.sampling.temperature = load->temperature;
     msg.sampling.ignore_eos = true;
+    msg.want_ids = true; /* a token without text is seen too */
     msg.has_seed = true;
     msg.sampling.seed = mix(load->seed + index);
     sample->sent_ns = clock_now_ns();
