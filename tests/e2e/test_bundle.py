@@ -1,0 +1,57 @@
+"""tools/bundle.sh: a folder that runs by itself: every library that is not the system's comes out of it."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+from server import BUILD, ROOT, run
+
+# What a bundle leaves to its host: the C library's family and the compiler's run time.
+HOST = re.compile(
+    r"^(linux-vdso|libc|libm|libpthread|libdl|librt|libresolv|libstdc\+\+|libgcc_s|libcublas\w*)\.so|^/lib\d*/ld-"
+)
+
+
+def bundle(folder):
+    out = pathlib.Path(folder) / "minisgl"
+    env = dict(os.environ, MINISGL_BUILD=str(BUILD))
+    result = subprocess.run(
+        [str(ROOT / "tools/bundle.sh"), "--out", str(out), "--no-archive"],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert result.returncode == 0, result.stderr
+    return out
+
+
+def test_bundle_holds_its_libraries_and_runs():
+    with tempfile.TemporaryDirectory() as folder:
+        out = bundle(folder)
+        for program in sorted((out / "bin").iterdir()):
+            listing = subprocess.run(["ldd", str(program)], capture_output=True, text=True).stdout
+            for line in listing.splitlines():
+                name, _, where = line.strip().partition(" => ")
+                if HOST.match(name.split()[0]):
+                    continue
+                assert str(out / "lib") in where or f"{out}/bin/../lib" in where, (program.name, line)
+        env = {"PATH": "/usr/bin:/bin", "MINISGL_RUN_DIR": str(pathlib.Path(folder) / "run")}
+        result = subprocess.run(
+            [str(out / "launch.sh"), "--once", "Once upon a time", "--max-tokens", "12"],
+            env=env,
+            cwd="/",
+            capture_output=True,
+            text=True,
+            timeout=60,
+            stdin=subprocess.DEVNULL,
+        )
+        assert result.returncode == 0, result.stderr
+        assert len(result.stdout) > 20, result.stdout
+
+
+if __name__ == "__main__":
+    sys.exit(run(globals()))
