@@ -15,6 +15,7 @@
 #include "common/log.h"
 #include "detokenizer_proc/detokenizer.h"
 #include "detokenizer_proc/loop_stats.h"
+#include "proto/control_endpoint.h"
 #include "proto/link.h"
 #include "proto/messages_codec.h"
 
@@ -31,11 +32,11 @@ static const int64_t ns_per_ms = 1000000;
 struct loop {
     struct loop_args args;
     struct detokenizer detokenizer;
-    struct link *input, *scheduler, *endpoint, *control; /* owned; control may be NULL */
-    struct link_poller *poller;                          /* owned */
-    struct arena arena;                                  /* of one frame, in or out */
-    struct frame_buffer out;
-    struct json_writer text;
+    struct link *input, *scheduler, *endpoint; /* owned */
+    struct control_endpoint control;           /* owned */
+    struct link_poller *poller;                /* owned */
+    struct arena arena;                        /* of one frame, in or out */
+    struct frame_buffer out;                   /* owned */
     struct loop_counters counters;
     struct log_limit garbage_limit, client_limit;
     int64_t next_alive_ns, next_retry_ns;
@@ -44,14 +45,15 @@ struct loop {
 
 /* ---- sending ---- */
 
-static struct status send_to(struct loop *loop, struct link *link, const struct bytes *peer,
+/* To a client. */
+static struct status send_to(struct loop *loop, const struct bytes *peer,
                              const struct message *message)
 {
     struct status status = message_encode(message, &loop->out);
 
     if (status.code)
         return status;
-    status = link_send_to(link, peer, loop->out.data, loop->out.size);
+    status = link_send_to(loop->endpoint, peer, loop->out.data, loop->out.size);
     if (!status.code) {
         loop->counters.frames_out++;
         loop->counters.bytes_out += loop->out.size;
@@ -85,7 +87,7 @@ static void send_client(struct loop *loop, struct client *client)
         arena_reset(&loop->arena);
         struct status status = client_next_message(client, &loop->arena, &message);
         if (!status.code)
-            status = send_to(loop, loop->endpoint, &peer, &message);
+            status = send_to(loop, &peer, &message);
         if (status.code) {
             after_send(loop, client, status);
             return;
@@ -121,7 +123,7 @@ static bool send_alive(struct loop *loop, struct client *client)
 {
     const struct bytes peer = {client->id.bytes, sizeof(client->id.bytes)};
     const struct message message = {.type = MESSAGE_ALIVE};
-    struct status status = send_to(loop, loop->endpoint, &peer, &message);
+    struct status status = send_to(loop, &peer, &message);
 
     after_send(loop, client, status);
     return status.code == STATUS_OK;
@@ -235,7 +237,7 @@ static void refuse_client(struct loop *loop, const struct bytes *peer, struct by
                                     .error = {.rid = rid,
                                               .code = ERROR_INVALID_REQUEST,
                                               .message = {(const uint8_t *)why, strlen(why)}}};
-    struct status status = send_to(loop, loop->endpoint, peer, &message);
+    struct status status = send_to(loop, peer, &message);
 
     (void)status;
 }
@@ -273,60 +275,19 @@ static void take_clients(struct loop *loop)
 
 /* ---- control ---- */
 
-static struct status do_control(struct loop *loop, const struct control_msg *control,
-                                struct bytes *out_info)
+static struct status obey(void *process, enum control_command command, struct json_writer *info)
 {
-    char level_name[16] = {0};
-    enum log_level level;
+    struct loop *loop = process;
 
-    switch (control->command) {
-    case CONTROL_PING:
-        return status_ok();
-    case CONTROL_STATS:
-        loop_stats_write(&loop->detokenizer, &loop->counters, clock_now_ns(), &loop->text);
-        *out_info = (struct bytes){(const uint8_t *)loop->text.data, loop->text.size};
-        return status_ok();
-    case CONTROL_DRAIN:
+    if (command == CONTROL_FLUSH_CACHE)
+        return status_error(STATUS_UNSUPPORTED, "command: the detokenizer has no cache");
+    if (command == CONTROL_STATS) {
+        loop_stats_write(&loop->detokenizer, &loop->counters, clock_now_ns(), info);
+    } else {
         loop->is_draining = true;
         log_info("draining open_requests=%zu", loop->detokenizer.num_open);
-        return status_ok();
-    case CONTROL_LOG_LEVEL:
-        if (control->level.size < sizeof(level_name))
-            memcpy(level_name, control->level.data, control->level.size);
-        if (!log_level_parse(level_name, &level))
-            return status_error(STATUS_INVALID, "level: must be error, warn, info or debug");
-        log_set_level(level);
-        return status_ok();
-    case CONTROL_FLUSH_CACHE:
-        break;
     }
-    return status_error(STATUS_UNSUPPORTED, "command: the detokenizer has no cache");
-}
-
-static void take_control(struct loop *loop)
-{
-    struct link_frame frame;
-
-    for (int i = 0; loop->control && i < MAX_FRAMES_PER_TURN && link_receive(loop->control, &frame);
-         i++) {
-        struct message message, answer = {.type = MESSAGE_CONTROL_REPLY};
-        struct message_fault fault = {0};
-        struct bytes info = {0};
-        arena_reset(&loop->arena);
-        struct status status =
-            message_decode(frame.data.data, frame.data.size, &loop->arena, &message, &fault);
-        if (!status.code && message.type != MESSAGE_CONTROL)
-            status = status_error(STATUS_INVALID, "type: this endpoint takes control only");
-        if (!status.code)
-            status = do_control(loop, &message.control, &info);
-        answer.control_reply = (struct control_reply_msg){
-            .ok = status.code == STATUS_OK,
-            .info = info,
-            .message = {(const uint8_t *)status.msg, strlen(status.msg)}};
-        status = send_to(loop, loop->control, &frame.peer, &answer);
-        if (status.code)
-            log_debug("no answer on the control endpoint: %s", status.msg);
-    }
+    return status_ok();
 }
 
 /* ---- the loop ---- */
@@ -334,8 +295,6 @@ static void take_control(struct loop *loop)
 static struct status open_links(struct loop *loop)
 {
     const struct loop_args *args = &loop->args;
-    struct link *links[4];
-    size_t num_links = 3;
     struct status status =
         link_open(&(struct link_args){.kind = LINK_PULL, .endpoint = args->input, .bind = true},
                   &loop->input);
@@ -350,18 +309,12 @@ static struct status open_links(struct loop *loop)
                                                .curve_server_key = args->curve_server_key,
                                                .curve_client_keys = args->curve_client_keys},
                            &loop->endpoint);
-    if (!status.code && args->control)
-        status = link_open(
-            &(struct link_args){.kind = LINK_REP, .endpoint = args->control, .bind = true},
-            &loop->control);
+    if (!status.code)
+        status = control_endpoint_open(&loop->control, args->control);
     if (status.code)
         return status;
-    links[0] = loop->input;
-    links[1] = loop->endpoint;
-    links[2] = loop->scheduler;
-    if (loop->control)
-        links[num_links++] = loop->control;
-    return link_poller_open(links, num_links, &loop->poller);
+    struct link *links[] = {loop->input, loop->endpoint, loop->scheduler, loop->control.link};
+    return link_poller_open(links, loop->control.link ? 4 : 3, &loop->poller);
 }
 
 struct status loop_open(const struct loop_args *args, struct loop **out)
@@ -396,13 +349,12 @@ void loop_close(struct loop **loop_ptr)
     if (!loop)
         return;
     link_poller_close(&loop->poller);
-    link_close(&loop->control, LINGER_MS);
+    control_endpoint_close(&loop->control);
     link_close(&loop->endpoint, LINGER_MS);
     link_close(&loop->scheduler, LINGER_MS / 4);
     link_close(&loop->input, 0);
     detokenizer_deinit(&loop->detokenizer);
     frame_buffer_deinit(&loop->out);
-    json_writer_deinit(&loop->text);
     arena_deinit(&loop->arena);
     free(loop);
     *loop_ptr = NULL;
@@ -420,7 +372,7 @@ const char *loop_endpoint(const struct loop *loop)
 
 const char *loop_control(const struct loop *loop)
 {
-    return loop->control ? link_endpoint(loop->control) : "";
+    return control_endpoint_address(&loop->control);
 }
 
 /* Until when there is nothing to do if nothing arrives. */
@@ -439,7 +391,7 @@ void loop_run(struct loop *loop)
         link_poller_wait(loop->poller, wait_ms(loop, clock_now_ns()));
         take_input(loop);
         take_clients(loop);
-        take_control(loop);
+        control_endpoint_turn(&loop->control, obey, loop);
         send_clients(loop);
         keep_alive(loop, clock_now_ns());
         retry_blocked(loop, clock_now_ns());

@@ -48,14 +48,12 @@ struct status loop_open(const struct loop_args *args, struct loop **out)
                                            .curve_server_key = args->curve_server_key,
                                            .curve_client_keys = args->curve_client_keys},
                        &loop->detokenizer);
-    if (status.code == STATUS_OK && args->control)
-        status = link_open(
-            &(struct link_args){.kind = LINK_REP, .endpoint = args->control, .bind = true},
-            &loop->control);
+    if (status.code == STATUS_OK)
+        status = control_endpoint_open(&loop->control, args->control);
     if (status.code)
         goto out;
-    struct link *links[] = {loop->endpoint, loop->detokenizer, loop->control};
-    status = link_poller_open(links, args->control ? 3 : 2, &loop->poller);
+    struct link *links[] = {loop->endpoint, loop->detokenizer, loop->control.link};
+    status = link_poller_open(links, loop->control.link ? 3 : 2, &loop->poller);
     if (status.code)
         goto out;
     *out = loop;
@@ -74,9 +72,8 @@ void loop_close(struct loop **out_loop)
     link_poller_close(&loop->poller);
     link_close(&loop->endpoint, 0);
     link_close(&loop->detokenizer, LINGER_MS);
-    link_close(&loop->control, 100);
+    control_endpoint_close(&loop->control);
     frame_buffer_deinit(&loop->frame);
-    json_writer_deinit(&loop->text);
     arena_deinit(&loop->arena);
     free(loop);
     *out_loop = NULL;
@@ -89,7 +86,7 @@ const char *loop_endpoint(const struct loop *loop)
 
 const char *loop_control(const struct loop *loop)
 {
-    return loop->control ? link_endpoint(loop->control) : "";
+    return control_endpoint_address(&loop->control);
 }
 
 static void trace_cpu(struct loop *loop, const char *name, int64_t begin_ns,
@@ -166,9 +163,7 @@ static void receive(struct loop *loop, int timeout_ms)
     }
     begin_ns = clock_now_ns();
     link_flush(loop->detokenizer);
-    for (int i = 0; i < MAX_FRAMES_PER_TURN && loop->control && link_receive(loop->control, &frame);
-         i++)
-        loop_answer_control(loop, &frame);
+    control_endpoint_turn(&loop->control, loop_obey, loop);
     for (int i = 0;
          i < MAX_FRAMES_PER_TURN && !is_choked(loop) && link_receive(loop->endpoint, &frame); i++)
         take_frame(loop, &frame.data);

@@ -3,8 +3,8 @@
 #define SCHEDULER_PROC_LOOP_INTERNAL_H
 
 #include "common/arena.h"
-#include "common/json.h"
 #include "common/log.h"
+#include "proto/control_endpoint.h"
 #include "proto/link.h"
 #include "proto/messages_codec.h"
 #include "scheduler_proc/loop.h"
@@ -13,11 +13,11 @@
 
 struct loop {
     struct loop_args args;
-    struct link *endpoint, *detokenizer, *control; /* owned; control may be NULL */
-    struct link_poller *poller;                    /* owned */
-    struct arena arena;                            /* of one frame */
-    struct frame_buffer frame;
-    struct json_writer text;
+    struct link *endpoint, *detokenizer; /* owned */
+    struct control_endpoint control;     /* owned */
+    struct link_poller *poller;          /* owned */
+    struct arena arena;                  /* of one frame */
+    struct frame_buffer frame;           /* owned */
 
     struct engine *engine; /* borrowed, as the next two, while it runs */
     struct scheduler *scheduler;
@@ -34,7 +34,7 @@ struct loop {
 /* From now on no new requests are taken, and the loop ends with the last of the old ones. */
 void loop_drain(struct loop *loop);
 
-/* Does what a frame on the control endpoint asks, and answers it. */
-void loop_answer_control(struct loop *loop, const struct link_frame *frame);
+/* Does what the control endpoint asks of a loop (process). */
+struct status loop_obey(void *process, enum control_command command, struct json_writer *info);
 
 #endif
