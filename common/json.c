@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/utf8.h"
+
 /* ---- reader ---- */
 
 static bool fail(struct json_reader *reader, const char *what)
@@ -179,28 +181,6 @@ bool json_next_key(struct json_reader *reader, struct json_text *out)
     return true;
 }
 
-/* Bytes of the valid UTF-8 sequence of more than one byte at p, or 0. */
-static size_t utf8_sequence(const unsigned char *p, size_t left)
-{
-    if (p[0] >= 0xC2 && p[0] <= 0xDF)
-        return left >= 2 && (p[1] & 0xC0) == 0x80 ? 2 : 0;
-    if (p[0] >= 0xE0 && p[0] <= 0xEF) {
-        if (left < 3 || (p[1] & 0xC0) != 0x80 || (p[2] & 0xC0) != 0x80)
-            return 0;
-        if ((p[0] == 0xE0 && p[1] < 0xA0) || (p[0] == 0xED && p[1] > 0x9F))
-            return 0;
-        return 3;
-    }
-    if (p[0] >= 0xF0 && p[0] <= 0xF4) {
-        if (left < 4 || (p[1] & 0xC0) != 0x80 || (p[2] & 0xC0) != 0x80 || (p[3] & 0xC0) != 0x80)
-            return 0;
-        if ((p[0] == 0xF0 && p[1] < 0x90) || (p[0] == 0xF4 && p[1] > 0x8F))
-            return 0;
-        return 4;
-    }
-    return 0;
-}
-
 /* ASCII that stands for itself in a string. */
 static inline bool is_plain(char c)
 {
@@ -228,7 +208,7 @@ static bool skip_plain(struct json_reader *reader)
             reader->at = p;
             return fail(reader, "raw control character in a string");
         }
-        size_t size = utf8_sequence((const unsigned char *)p, (size_t)(end - p));
+        size_t size = utf8_sequence_size((const uint8_t *)p, (size_t)(end - p));
         if (!size) {
             reader->at = p;
             return fail(reader, "invalid UTF-8 in a string");
@@ -259,30 +239,6 @@ static bool read_hex4(struct json_reader *reader, uint32_t *out)
     reader->at += 4;
     *out = value;
     return true;
-}
-
-static size_t put_utf8(char *out, uint32_t c)
-{
-    if (c < 0x80) {
-        out[0] = (char)c;
-        return 1;
-    }
-    if (c < 0x800) {
-        out[0] = (char)(0xC0 | c >> 6);
-        out[1] = (char)(0x80 | (c & 0x3F));
-        return 2;
-    }
-    if (c < 0x10000) {
-        out[0] = (char)(0xE0 | c >> 12);
-        out[1] = (char)(0x80 | (c >> 6 & 0x3F));
-        out[2] = (char)(0x80 | (c & 0x3F));
-        return 3;
-    }
-    out[0] = (char)(0xF0 | c >> 18);
-    out[1] = (char)(0x80 | (c >> 12 & 0x3F));
-    out[2] = (char)(0x80 | (c >> 6 & 0x3F));
-    out[3] = (char)(0x80 | (c & 0x3F));
-    return 4;
 }
 
 /* Decodes the escape behind a backslash into out (at most 4 bytes). */
@@ -338,7 +294,7 @@ static bool read_escape(struct json_reader *reader, char *out, size_t *out_size)
             return fail(reader, "lone surrogate");
         high = 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00);
     }
-    *out_size = put_utf8(out, high);
+    *out_size = utf8_encode(out, high);
     return true;
 }
 
@@ -784,7 +740,7 @@ static void put_escaped(struct json_writer *writer, const char *data, size_t siz
             continue;
         }
         if (c >= 0x80) {
-            size_t sequence = utf8_sequence((const unsigned char *)data + i, size - i);
+            size_t sequence = utf8_sequence_size((const uint8_t *)data + i, size - i);
             if (sequence) {
                 i += sequence;
                 continue;

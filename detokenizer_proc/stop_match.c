@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "detokenizer_proc/utf8_lossy.h"
+#include "common/utf8.h"
 
 /* What is needed only to build. */
 struct build {
@@ -118,7 +118,7 @@ struct status stop_match_init(struct stop_match *match, const struct bytes *stri
     for (size_t i = 0; i < num_strings; i++) {
         if (strings[i].size == 0)
             return status_error(STATUS_INVALID, "stop string %zu is empty", i);
-        if (!utf8_is_valid((const char *)strings[i].data, strings[i].size))
+        if (!utf8_is_valid(strings[i].data, strings[i].size))
             return status_error(STATUS_INVALID, "stop string %zu is not UTF-8", i);
         total += strings[i].size;
         if (total > INT32_MAX)

@@ -86,25 +86,3 @@ size_t utf8_lossy_flush(struct utf8_lossy *utf8, char *out)
     *utf8 = (struct utf8_lossy){0};
     return size;
 }
-
-bool utf8_is_valid(const char *text, size_t size)
-{
-    uint8_t part[4];
-    int part_size = 0;
-
-    for (size_t i = 0; i < size; i++) {
-        uint8_t byte = (uint8_t)text[i];
-        if (part_size) {
-            if (!may_follow(part, part_size, byte))
-                return false;
-            part[part_size++] = byte;
-            if (part_size == sequence_size(part[0]))
-                part_size = 0;
-        } else if (byte >= 0x80) {
-            if (!sequence_size(byte))
-                return false;
-            part[part_size++] = byte;
-        }
-    }
-    return part_size == 0;
-}

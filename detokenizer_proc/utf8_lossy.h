@@ -33,6 +33,4 @@ size_t utf8_lossy_feed(struct utf8_lossy *utf8, const uint8_t *bytes, size_t siz
  * [UTF8_LOSSY_FLUSH_ROOM]; returns its size, and is at the start of a text again. */
 size_t utf8_lossy_flush(struct utf8_lossy *utf8, char *out);
 
-bool utf8_is_valid(const char *text, size_t size);
-
 #endif

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "common/utf8.h"
 #include "proto/fields.h"
 
 /* What came, in a few words. */
@@ -70,7 +71,7 @@ static struct status decode_bytes(const struct field *field, const struct wire_v
         return refuse(field, value, is_text ? "a string" : "bytes");
     if (!is_size_allowed(field, value->bytes.size))
         return size_error(field, value->bytes.size);
-    if (is_text && !wire_is_utf8(value->bytes))
+    if (is_text && !utf8_is_valid(value->bytes.data, value->bytes.size))
         return status_error(STATUS_INVALID, "%s is not valid UTF-8", field->key);
     *(struct bytes *)at = value->bytes;
     return status_ok();
@@ -220,7 +221,7 @@ static struct status decode_texts(const struct field *field, struct wire_reader 
     for (size_t i = 0; i < count; i++) {
         if (!is_one && !wire_next(reader, &item))
             return cut(field);
-        if (item.type != WIRE_STR || !wire_is_utf8(item.bytes))
+        if (item.type != WIRE_STR || !utf8_is_valid(item.bytes.data, item.bytes.size))
             return status_error(STATUS_INVALID, "%s[%zu] must be a string of valid UTF-8",
                                 field->key, i);
         if (!is_size_allowed(field, item.bytes.size))

@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "common/utf8.h"
 #include "proto/codec.h"
 
 struct message_name {
@@ -150,7 +151,8 @@ static void scan_head(struct wire_reader reader, uint32_t num_pairs, bool to_the
             head->has_run = true;
             head->run = value.uinteger;
         } else if (is_text(key.bytes, "rid") && value.type == WIRE_STR &&
-                   value.bytes.size <= MAX_RID_BYTES && wire_is_utf8(value.bytes)) {
+                   value.bytes.size <= MAX_RID_BYTES &&
+                   utf8_is_valid(value.bytes.data, value.bytes.size)) {
             head->rid = value.bytes;
         }
     }

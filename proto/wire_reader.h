@@ -58,7 +58,4 @@ bool wire_next(struct wire_reader *reader, struct wire_value *out);
 /* Skips what is left of a value whose head has been read; false also beyond WIRE_MAX_DEPTH. */
 bool wire_skip_rest(struct wire_reader *reader, const struct wire_value *value);
 
-/* Whether the bytes are UTF-8 as RFC 3629 has it: no surrogates, nothing over-long, NUL allowed. */
-bool wire_is_utf8(struct bytes text);
-
 #endif

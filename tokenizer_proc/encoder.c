@@ -8,6 +8,7 @@
  */
 #include <string.h>
 
+#include "common/utf8.h"
 #include "tokenizer_proc/nfc.h"
 #include "tokenizer_proc/tokenizer.h"
 #include "tokenizer_proc/tokenizer_parts.h"
@@ -125,7 +126,7 @@ struct status encoder_encode(struct encoder *encoder, const struct encode_args *
 {
     const struct tokenizer *tokenizer = encoder->tokenizer;
     size_t num_before = out->num_ids;
-    size_t valid = unicode_valid_prefix((const uint8_t *)args->text, args->size);
+    size_t valid = utf8_valid_prefix((const uint8_t *)args->text, args->size);
     struct status status = status_ok();
 
     if (valid < args->size)

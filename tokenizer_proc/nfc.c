@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "common/utf8.h"
 #include "tokenizer_proc/unicode.h"
 
 enum {
@@ -182,7 +183,7 @@ static struct status normalize_segment(struct nfc *nfc, const uint8_t *text, siz
         return status;
     const uint32_t *codes = nfc->codes.data;
     for (size_t i = 0; i < nfc->num_codes; i++)
-        nfc->size += unicode_encode((uint8_t *)nfc->text.data + nfc->size, codes[i] & CODE_MASK);
+        nfc->size += utf8_encode((char *)nfc->text.data + nfc->size, codes[i] & CODE_MASK);
     struct nfc_segment *segments = nfc->segments.data;
     segments[nfc->num_segments++] = (struct nfc_segment){start, end, out_start, nfc->size};
     return status;

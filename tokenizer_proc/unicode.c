@@ -1,8 +1,6 @@
 /* unicode.c - see unicode.h. */
 #include "tokenizer_proc/unicode.h"
 
-#include <string.h>
-
 /* Hangul syllables are L + V (+ T), by arithmetic: Unicode 9.0, section 3.12. */
 enum {
     HANGUL_S = 0xAC00,
@@ -14,49 +12,6 @@ enum {
     HANGUL_NUM_T = 28,
     HANGUL_NUM_S = HANGUL_NUM_L * HANGUL_NUM_V * HANGUL_NUM_T,
 };
-
-/* Bytes of the valid sequence of more than one byte at p, or 0. */
-static size_t sequence_size(const uint8_t *p, size_t left)
-{
-    if (p[0] < 0xC2 || p[0] > 0xF4)
-        return 0;
-    size_t size = p[0] < 0xE0 ? 2 : p[0] < 0xF0 ? 3 : 4;
-    if (left < size)
-        return 0;
-    for (size_t i = 1; i < size; i++) {
-        if ((p[i] & 0xC0) != 0x80)
-            return 0;
-    }
-    if ((p[0] == 0xE0 && p[1] < 0xA0) || (p[0] == 0xED && p[1] > 0x9F) ||
-        (p[0] == 0xF0 && p[1] < 0x90) || (p[0] == 0xF4 && p[1] > 0x8F))
-        return 0;
-    return size;
-}
-
-size_t unicode_valid_prefix(const uint8_t *text, size_t size)
-{
-    size_t i = 0;
-
-    while (i < size) {
-        if (text[i] < 0x80) {
-            uint64_t word = 0x80;
-            if (size - i >= sizeof(word))
-                memcpy(&word, text + i, sizeof(word));
-            i += word & 0x8080808080808080u ? 1 : sizeof(word);
-            continue;
-        }
-        if (text[i] > 0xE0 && text[i] < 0xED && size - i >= 3 && (text[i + 1] & 0xC0) == 0x80 &&
-            (text[i + 2] & 0xC0) == 0x80) { /* most of what is neither ASCII nor Latin */
-            i += 3;
-            continue;
-        }
-        size_t sequence = sequence_size(text + i, size - i);
-        if (!sequence)
-            break;
-        i += sequence;
-    }
-    return i;
-}
 
 uint8_t unicode_ccc(uint32_t code)
 {

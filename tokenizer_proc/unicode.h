@@ -98,34 +98,6 @@ static inline unsigned unicode_class_before(const uint8_t *start, const uint8_t 
     return unicode_class_at(p, &size);
 }
 
-/* Writes code as UTF-8 (at most 4 bytes) and returns the number of bytes. */
-static inline size_t unicode_encode(uint8_t *out, uint32_t code)
-{
-    if (code < 0x80) {
-        out[0] = (uint8_t)code;
-        return 1;
-    }
-    if (code < 0x800) {
-        out[0] = (uint8_t)(0xC0 | code >> 6);
-        out[1] = (uint8_t)(0x80 | (code & 0x3F));
-        return 2;
-    }
-    if (code < 0x10000) {
-        out[0] = (uint8_t)(0xE0 | code >> 12);
-        out[1] = (uint8_t)(0x80 | (code >> 6 & 0x3F));
-        out[2] = (uint8_t)(0x80 | (code & 0x3F));
-        return 3;
-    }
-    out[0] = (uint8_t)(0xF0 | code >> 18);
-    out[1] = (uint8_t)(0x80 | (code >> 12 & 0x3F));
-    out[2] = (uint8_t)(0x80 | (code >> 6 & 0x3F));
-    out[3] = (uint8_t)(0x80 | (code & 0x3F));
-    return 4;
-}
-
-/* How many bytes at the start of the text are valid UTF-8: size when all are. */
-size_t unicode_valid_prefix(const uint8_t *text, size_t size);
-
 /* Canonical combining class; 0 for most characters. */
 uint8_t unicode_ccc(uint32_t code);
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/utf8.h"
 #include "detokenizer_proc/stop_match.h"
 #include "detokenizer_proc/utf8_lossy.h"
 

@@ -8,10 +8,10 @@
  */
 #include <stdio.h>
 
+#include "common/utf8.h"
 #include "tests/unit/small_tokenizer.h"
 #include "tokenizer_proc/tokenizer.h"
 #include "tokenizer_proc/tokenizer_parts.h"
-#include "tokenizer_proc/unicode.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerInitialize(int *argc, char ***argv);
@@ -185,7 +185,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         args.num_data_ranges = 1;
     }
     struct status status = encoder_encode(warm[which], &args, &ids);
-    expect(!status.code == (unicode_valid_prefix(data + 4, args.size) == args.size));
+    expect(!status.code == (utf8_is_valid(data + 4, args.size)));
     if (num_runs++ % 128 == 0 || !fresh[which]) { /* often enough, and a new cache is not cheap */
         encoder_destroy(fresh[which]);
         fresh[which] = NULL;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/utf8.h"
 #include "proto/messages_codec.h"
 #include "proto/wire_reader.h"
 
@@ -60,8 +61,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_again(&message, &arena);
     } else {
         expect(status.code == STATUS_FORMAT || status.code == STATUS_INVALID);
-        expect(wire_is_utf8((struct bytes){(const uint8_t *)status.msg, strlen(status.msg)}));
-        expect(fault.rid.size <= MAX_RID_BYTES && wire_is_utf8(fault.rid));
+        expect(utf8_is_valid(status.msg, strlen(status.msg)));
+        expect(fault.rid.size <= MAX_RID_BYTES && utf8_is_valid(fault.rid.data, fault.rid.size));
     }
     check_reply_to(data, size, &arena);
     arena_deinit(&arena);

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "common/utf8.h"
 #include "tests/unit/check_main.h"
 #include "tests/unit/golden_lines.h"
 #include "tokenizer_proc/unicode.h"
@@ -61,10 +62,10 @@ START_TEST(every_composition)
     for (size_t i = 0; i < compositions->num_items; i++) {
         const struct json_value *triple = compositions->items[i].items;
         char text[16], expected[8];
-        size_t size = unicode_encode((uint8_t *)text, (uint32_t)triple[0].integer);
-        size += unicode_encode((uint8_t *)text + size, (uint32_t)triple[1].integer);
+        size_t size = utf8_encode(text, (uint32_t)triple[0].integer);
+        size += utf8_encode(text + size, (uint32_t)triple[1].integer);
         text[size] = '\0';
-        expected[unicode_encode((uint8_t *)expected, (uint32_t)triple[2].integer)] = '\0';
+        expected[utf8_encode(expected, (uint32_t)triple[2].integer)] = '\0';
         check_becomes(expected, expected);
         check_becomes(text, expected);
     }

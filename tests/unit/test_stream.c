@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "common/utf8.h"
 #include "detokenizer_proc/stop_cache.h"
 #include "tests/unit/check_main.h"
 #include "tests/unit/hand_vocabulary.h"

@@ -8,6 +8,7 @@
 
 #include "common/file.h"
 #include "common/json.h"
+#include "common/utf8.h"
 #include "detokenizer_proc/stream.h"
 #include "tests/unit/check_main.h"
 

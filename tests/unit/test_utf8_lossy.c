@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "common/utf8.h"
 #include "tests/unit/check_main.h"
 
 #define R "\xEF\xBF\xBD"
