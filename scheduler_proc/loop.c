@@ -158,8 +158,10 @@ static void receive(struct loop *loop, int timeout_ms)
     int64_t begin_ns;
 
     if (timeout_ms != 0) {
+        begin_ns = clock_now_ns();
         rest(loop, timeout_ms);
         loop->has_slept = true;
+        trace_cpu(loop, "sleep", begin_ns, NULL);
     }
     begin_ns = clock_now_ns();
     link_flush(loop->detokenizer);

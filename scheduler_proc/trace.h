@@ -2,8 +2,9 @@
  * trace.h - what ran when, as a file for chrome://tracing, ui.perfetto.dev or tools/timeline.
  *
  * {"traceEvents": [...]} with complete events ("ph": "X", microseconds on the monotonic clock): on
- * the track "scheduler" receive, form, launch, wait, process and send, on the track "device" the
- * steps, each with its step number. A NULL trace takes spans and does nothing.
+ * the track "scheduler" sleep (nothing to do), receive, form, launch, wait, process and send, on
+ * the track "device" the steps, each with its step number. A NULL trace takes spans and does
+ * nothing.
  */
 #ifndef SCHEDULER_PROC_TRACE_H
 #define SCHEDULER_PROC_TRACE_H
