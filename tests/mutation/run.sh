@@ -4,12 +4,21 @@
 # too, with a short replay. Prints the table; exit code 1 when a fault is not caught as it should be.
 #
 #   run.sh          the six
+#   run.sh 4 5      these alone
 #   run.sh --all    then the mechanical mutants (mutate.py)
 #   run.sh --show   the six, with their shortest replays
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
-mode=${1:-}
+mode=
+rules=
+for arg in "$@"; do
+  case $arg in
+  [1-6]) rules="$rules $arg" ;;
+  --all | --show) mode=$arg ;;
+  *) echo "run.sh: unknown argument '$arg'" >&2; exit 2 ;;
+  esac
+done
 work=$(mktemp -d "${TMPDIR:-/tmp}/mutation.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 cc=${CC:-cc}
@@ -38,7 +47,7 @@ failed=0
 printf '%-8s' rule
 for n in 1 2 3 4 5 6; do printf ' test%s' "$n"; done
 printf '  random test\n'
-for rule in none 1 2 3 4 5 6; do
+for rule in none ${rules:-1 2 3 4 5 6}; do
   dir=$work/$rule
   copy "$dir"
   [ "$rule" = none ] || patch -s -p1 -d "$dir" <"$here/rule$rule.patch"
