@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Draws and sums up what a scheduler's --trace FILE recorded.
 
-usage: timeline.py TRACE[=TITLE] [TRACE[=TITLE] ...] [--svg OUT.svg] [--from-step N] [--steps N] [--json]
+usage: timeline.py TRACE[=TITLE] [TRACE[=TITLE] ...] [--svg OUT.svg] [--from-step N] [--steps N] [--zoom-us N] [--json]
 
-The table: per trace, the share of time in which the device's queue was empty though there was work, CPU time by phase, rows and
-tokens. The picture: a window of each trace, CPU lane above device lane, all at the same scale, one under the other.
+The table, for each trace: steps, rows and wasted rows; of the time in which there was work, the share in which the device ran no step,
+and the share in which no step was even in its queue; the share of steps that were launched before the one before them had ended; CPU
+time of the phases. The picture: a window of each trace, CPU lane above device lane, and the end of one step magnified, all at one scale.
 """
 
 import argparse
@@ -33,10 +34,10 @@ class Trace:
     def __init__(self, path, title):
         self.title = title
         with open(path, encoding="utf-8") as file:
-            text = file.read().rstrip().rstrip(",")
-        if not text.endswith("}"):
-            text += "]}"  # of a process that was killed
-        events = json.loads(text)["traceEvents"]
+            content = file.read().rstrip().rstrip(",")
+        if not content.endswith("}"):
+            content += "]}"  # of a process that was killed
+        events = json.loads(content)["traceEvents"]
         self.cpu, self.device = [], []
         for event in events:
             if event.get("ph") != "X":
@@ -47,21 +48,27 @@ class Trace:
         for lane in (self.cpu, self.device):
             lane.sort(key=lambda e: e[1])
 
-    def table(self):
-        """Figures of the whole trace. A gap between two steps counts as idle though there was work, unless the loop slept in it."""
+    def gaps(self):
+        """(end of a step, begin of the next, its number) where there was work all the time: without those in which the loop slept."""
         sleeps = [(b, e) for n, b, e, _ in self.cpu if n == "sleep"]
-        busy = starved = 0.0
-        last_end = None
         position = 0
-        for _, begin, end, _ in self.device:
-            if last_end is not None and begin > last_end:
-                while position < len(sleeps) and sleeps[position][1] <= last_end:
-                    position += 1
-                slept = position < len(sleeps) and sleeps[position][0] < begin
-                starved += 0.0 if slept else begin - last_end
-            busy += end - begin
-            last_end = max(last_end or end, end)
+        for before, after in zip(self.device, self.device[1:]):
+            end, begin = before[2], after[1]
+            while position < len(sleeps) and sleeps[position][1] <= end:
+                position += 1
+            slept = position < len(sleeps) and sleeps[position][0] < begin
+            if begin > end and not slept:
+                yield end, begin, after[3].get("step")
+
+    def table(self):
+        """Figures of the whole trace. Idle: the device has no step to run; queue empty: nothing is even launched for it."""
+        launches = {a["step"]: e for n, _, e, a in self.cpu if n == "launch" and "step" in a}
+        gaps = list(self.gaps())
+        idle = sum(begin - end for end, begin, _ in gaps)
+        empty = sum(min(max(launches.get(step, begin) - end, 0.0), begin - end) for end, begin, step in gaps)
+        busy = sum(end - begin for _, begin, end, _ in self.device)
         steps = len(self.device)
+        whole = max(busy + idle, 1e-9)
         sums = {phase: sum(e - b for n, b, e, _ in self.cpu if n == phase) for phase in PHASES}
         args = [a for _, _, _, a in self.device]
         return {
@@ -71,7 +78,8 @@ class Trace:
             "tokens": sum(a.get("tokens", 0) for a in args),
             "wasted_rows": sum(a.get("wasted", 0) for n, _, _, a in self.cpu if n == "process"),
             "device_busy_ms": busy / 1e3,
-            "queue_empty_share": starved / (busy + starved) if steps else 0.0,
+            "device_idle_share": idle / whole,
+            "queue_empty_share": empty / whole,
             "launched_ahead_share": self.launched_ahead(),
             "cpu_us_per_step": {phase: value / max(steps, 1) for phase, value in sums.items()},
         }
@@ -92,68 +100,87 @@ class Trace:
             ahead += launches[step] <= before[2]
         return ahead / total if total else 0.0
 
-    def window(self, first_step, num_steps):
-        """(begin, end) around these steps of the device."""
-        inside = [e for e in self.device if first_step <= e[3].get("step", -1) < first_step + num_steps]
-        if not inside:
-            sys.exit(f"timeline: {self.title}: no step {first_step} to {first_step + num_steps - 1}")
-        begin = min(e[1] for e in inside)
-        names = [e for e in self.cpu if e[3].get("step") == first_step and e[0] in ("form", "launch")]
-        return min([begin] + [e[1] for e in names]), max(e[2] for e in inside)
+    def step(self, number):
+        """(begin, end) of a step on the device."""
+        for _, begin, end, args in self.device:
+            if args.get("step") == number:
+                return begin, end
+        sys.exit(f"timeline: {self.title}: it has no step {number}")
 
 
-def draw(traces, first_step, num_steps):
-    """One SVG: for each trace a title, a CPU lane and a device lane."""
-    left, width, lane, gap, block = 90, 1000, 26, 6, 96
-    windows = [trace.window(first_step, num_steps) for trace in traces]
-    span = max(end - begin for begin, end in windows)
-    scale = width / span
-    height = block * len(traces) + 60
+LEFT, WIDTH, LANE, GAP, BLOCK = 70, 1000, 26, 5, 90
+
+
+def text(x, y, words, style=""):
+    return f'<text x="{x:.1f}" y="{y}" {style}>{html.escape(words)}</text>'
+
+
+def draw_lanes(out, trace, top, begin, span):
+    """The title, the CPU's lane and the device's, `span` microseconds from `begin` on."""
+    scale = WIDTH / span
+    out.append(text(8, top - 6, trace.title, 'font-weight="bold"'))
+    for row, (label, events) in enumerate((("CPU", trace.cpu), ("device", trace.device))):
+        y = top + row * (LANE + GAP)
+        out.append(text(8, y + 17, label))
+        out.append(f'<rect x="{LEFT}" y="{y}" width="{WIDTH}" height="{LANE}" fill="#f3f3f3"/>')
+        for name, b, e, args in events:
+            if e <= begin or b >= begin + span:
+                continue
+            x0, x1 = max(b - begin, 0) * scale, min(e - begin, span) * scale
+            tip = f"{name} {e - b:.1f} us" + "".join(f" {k}={v}" for k, v in args.items())
+            out.append(
+                f'<rect x="{LEFT + x0:.2f}" y="{y}" width="{max(x1 - x0, 0.4):.2f}" height="{LANE}" '
+                f'fill="{COLOURS.get(name, "#bbbbbb")}" stroke="white" stroke-width="0.3"><title>{html.escape(tip)}</title></rect>'
+            )
+            words = str(args.get("step", ""))
+            if row == 1 or (name in ("wait", "process", "send") and x1 - x0 > 90):
+                words = f"{name} {words}"
+            if x1 - x0 > 7 * len(words) and words:
+                colour = "white" if row == 1 else "black"
+                out.append(text(LEFT + (x0 + x1) / 2, y + 17, words, f'text-anchor="middle" fill="{colour}"'))
+
+
+def draw(traces, first_step, num_steps, zoom_us):
+    """One SVG: lanes of each trace over some steps, then the end of one of these steps magnified. One scale in each part."""
+    middle = first_step + num_steps // 2
+    starts = [trace.step(first_step)[0] for trace in traces]
+    span = max(trace.step(first_step + num_steps - 1)[1] - start for trace, start in zip(traces, starts))
+    height = 2 * BLOCK * len(traces) + 96
     out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + width + 20} {height}" font-family="sans-serif" font-size="12">',
-        f'<rect width="{left + width + 20}" height="{height}" fill="white"/>',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {LEFT + WIDTH + 20} {height}" font-family="sans-serif" font-size="12">',
+        f'<rect width="{LEFT + WIDTH + 20}" height="{height}" fill="white"/>',
+        text(8, 18, f"{num_steps} steps; the whole width is {span / 1000:.2f} ms", 'font-style="italic"'),
     ]
-    for index, (trace, (begin, end)) in enumerate(zip(traces, windows)):
-        top = 24 + index * block
-        out.append(f'<text x="8" y="{top - 6}" font-weight="bold">{html.escape(trace.title)}</text>')
-        for row, (label, lane_events) in enumerate((("CPU", trace.cpu), ("device", trace.device))):
-            y = top + row * (lane + gap)
-            out.append(f'<text x="8" y="{y + 17}">{label}</text>')
-            out.append(f'<rect x="{left}" y="{y}" width="{width}" height="{lane}" fill="#f7f7f7"/>')
-            for name, b, e, args in lane_events:
-                if e <= begin or b >= begin + span:
-                    continue
-                x0, x1 = max(b - begin, 0) * scale, min(e - begin, span) * scale
-                tip = f"{name} {e - b:.1f} us" + "".join(f" {k}={v}" for k, v in args.items())
-                colour = COLOURS.get(name, "#bbbbbb")
-                out.append(
-                    f'<rect x="{left + x0:.2f}" y="{y}" width="{max(x1 - x0, 0.4):.2f}" height="{lane}" fill="{colour}" '
-                    f'stroke="white" stroke-width="0.3"><title>{html.escape(tip)}</title></rect>'
-                )
-                if row == 1 and x1 - x0 > 24 and "step" in args:
-                    out.append(
-                        f'<text x="{left + (x0 + x1) / 2:.1f}" y="{y + 17}" text-anchor="middle" fill="white">{args["step"]}</text>'
-                    )
-    y = 24 + block * len(traces)
-    for number, name in enumerate(("receive", "form", "launch", "wait", "process", "prefill", "decode")):
-        x = left + number * 110
-        out.append(f'<rect x="{x}" y="{y - 10}" width="12" height="12" fill="{COLOURS[name]}"/>')
-        out.append(f'<text x="{x + 16}" y="{y}">{name}</text>')
-    out.append(f'<text x="{left}" y="{y + 24}">whole width: {span / 1000:.2f} ms, the same in every lane</text>')
+    top = 48
+    for trace, start in zip(traces, starts):
+        draw_lanes(out, trace, top, start, span)
+        top += BLOCK
+    words = f"the end of step {middle}, magnified {span / zoom_us:.0f} times: the whole width is {zoom_us:g} us; numbers are those of steps"
+    out.append(text(8, top, words, 'font-style="italic"'))
+    top += 30
+    for trace in traces:
+        draw_lanes(out, trace, top, trace.step(middle)[1] - zoom_us / 5, zoom_us)
+        top += BLOCK
+    for number, name in enumerate((*PHASES, "prefill", "decode")):
+        x = LEFT + number * 105
+        out.append(f'<rect x="{x}" y="{top - 10}" width="12" height="12" fill="{COLOURS[name]}"/>')
+        out.append(text(x + 16, top, name))
     out.append("</svg>")
     return "\n".join(out) + "\n"
 
 
 def print_table(rows):
+    width = max(len(row["title"]) for row in rows)
     print(
-        f"{'trace':<28} {'steps':>7} {'rows':>9} {'wasted':>7} {'queue empty':>12} {'ahead':>7}  CPU us a step: "
-        + " ".join(f"{p:>8}" for p in PHASES)
+        f"{'trace':<{width}}   steps      rows  wasted  device idle  queue empty    ahead   CPU us a step:"
+        + "".join(f"{phase:>8}" for phase in PHASES)
     )
     for row in rows:
-        phases = " ".join(f"{row['cpu_us_per_step'][p]:8.1f}" for p in PHASES)
         print(
-            f"{row['title']:<28} {row['steps']:>7} {row['rows']:>9} {row['wasted_rows']:>7} "
-            f"{100 * row['queue_empty_share']:>10.2f} % {100 * row['launched_ahead_share']:>5.1f} %  {'':>14} {phases}"
+            f"{row['title']:<{width}} {row['steps']:>7} {row['rows']:>9} {row['wasted_rows']:>7} "
+            f"{100 * row['device_idle_share']:>10.2f} % {100 * row['queue_empty_share']:>10.2f} % "
+            f"{100 * row['launched_ahead_share']:>6.1f} %  {'':>14}"
+            + "".join(f"{row['cpu_us_per_step'][phase]:8.1f}" for phase in PHASES)
         )
 
 
@@ -163,18 +190,19 @@ def main():
     parser.add_argument("--svg", metavar="OUT.svg", help="draw a window of each trace")
     parser.add_argument("--from-step", type=int, default=100, metavar="N", help="first step of the window (100)")
     parser.add_argument("--steps", type=int, default=6, metavar="N", help="steps of the window (6)")
+    parser.add_argument("--zoom-us", type=float, default=200, metavar="N", help="width of the magnified part (200)")
     parser.add_argument("--json", action="store_true", help="the table as JSON")
     args = parser.parse_args()
     traces = []
-    for text in args.traces:
-        path, _, title = text.partition("=")
+    for argument in args.traces:
+        path, _, title = argument.partition("=")
         try:
             traces.append(Trace(path, title or path))
         except (OSError, ValueError, KeyError) as error:
             sys.exit(f"timeline: {path}: {error}")
     if args.svg:
         with open(args.svg, "w", encoding="utf-8") as file:
-            file.write(draw(traces, args.from_step, args.steps))
+            file.write(draw(traces, args.from_step, args.steps, args.zoom_us))
     rows = [trace.table() for trace in traces]
     if args.json:
         print(json.dumps(rows))

@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# overlap_lesson.sh - runs overlap_lesson.c: the order of events in the normal loop, in the overlap loop and in an overlap
+# loop that processes before it launches; then what a user is told at the end of a request, in the reference's way and ours.
+# scheduler_proc/OVERLAP.md explains what it prints.
+set -eu
+root=$(cd "$(dirname "$0")/../.." && pwd)
+build=${MINISGL_BUILD:-$root/build}
+program=$build/tools/timeline/overlap_lesson
+[ -x "$program" ] || {
+    [ -f "$build/build.ninja" ] || meson setup "$build" "$root" >&2
+    ninja -C "$build" tools/timeline/overlap_lesson >&2
+}
+exec "$program"
