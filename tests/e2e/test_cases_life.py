@@ -1,0 +1,174 @@
+"""Ends of processes, at the worst moment; and what a long life may not do to memory."""
+
+import os
+import pathlib
+import signal
+import sys
+import time
+
+from cases import PROMPT, SIM, collect, pool_check, start_all, wait_until
+from protocol_client import Client, Refused
+from server import PROCESSES, Server, run
+
+LONG = {"prompt": PROMPT, "max_tokens": 1900, "ignore_eos": True}
+SLOW = [*SIM, "--sim-step-us", 5000]
+
+
+def is_gone(pid):
+    """True when there is no such process, not even as a zombie."""
+    return not pathlib.Path(f"/proc/{pid}").exists()
+
+
+def endings(client, rids, timeout=10):
+    """How each request ended: a finish, or the code of its error."""
+    result = []
+    for answer in collect(client, rids, timeout):
+        result.append(answer.code if isinstance(answer, Refused) else answer["finish"])
+    return result
+
+
+def anonymous_mib(pid):
+    text = pathlib.Path(f"/proc/{pid}/status").read_text()
+    return sum(int(line.split()[1]) for line in text.splitlines() if line.startswith(("RssAnon", "VmSwap"))) / 1024
+
+
+def test_ipc_02_killed_and_started_again():
+    with Server(*SIM) as first:
+        again = ["--run-dir", first.folder]
+        try:
+            Server(*SIM, *again, timeout=10).close()
+        except RuntimeError as error:
+            assert "already" in str(error) or "running" in str(error), error
+        else:
+            raise AssertionError("a second server of the same name started")
+        with Client(first.run_dir) as client:
+            assert client.generate(prompt=PROMPT, max_tokens=2, ignore_eos=True)["finish"]
+        os.kill(first.pid("scheduler"), signal.SIGKILL)
+        assert first.process.wait(timeout=10) == 1
+        assert not (first.run_dir / "run.json").exists()
+        # The same folder, with what a killed one leaves in it.
+        (first.run_dir / "scheduler.ipc").touch()
+        second = Server(*SIM, *again, wait=False)
+        with second:
+            second.run_dir = first.run_dir
+            second.wait_ready(20)
+            with Client(second.run_dir) as client:
+                assert client.generate(prompt=PROMPT, max_tokens=2, ignore_eos=True)["finish"] == "length"
+
+
+def test_ipc_03_each_process_killed_under_32_streams():
+    for process in PROCESSES:
+        with Server(*SLOW) as server, Client(server.run_dir) as client:
+            rids = [client.send("generate", **LONG) for _ in range(32)]
+            for rid in rids:
+                client.answer(rid)
+            next(client.stream(rids[0]))
+            pids = {name: server.pid(name) for name in PROCESSES}
+            began = time.monotonic()
+            os.kill(pids[process], signal.SIGKILL)
+            client.answers.update({rid: {"type": "accepted", "rid": rid} for rid in rids})
+            how = endings(client, rids)
+            assert set(how) <= {"server_lost", "shutting_down", "abort", "error"}, (process, how)
+            assert server.process.wait(timeout=10) == 1, process
+            assert time.monotonic() - began < 8, process
+            said = server.process.stderr.read()
+            assert process in said and "signal 9" in said, said
+            assert all(is_gone(pid) for pid in pids.values()), process
+
+
+def test_ipc_06_an_end_at_any_moment():
+    """The end of the server within the last steps of a request: a terminal message, or none and the server is lost."""
+    for delay in (0, 4, 8, 12):
+        with Server(*SIM, "--sim-step-us", 1000) as server, Client(server.run_dir) as client:
+            rids = [client.send("generate", prompt=PROMPT, max_tokens=n, ignore_eos=True) for n in (1, 4, 8, 12)]
+            time.sleep(delay / 1000)
+            server.process.send_signal(signal.SIGTERM)
+            how = endings(client, rids)
+            assert set(how) <= {"length", "abort", "error", "shutting_down", "server_lost"}, (delay, how)
+            assert server.process.wait(timeout=10) == 0, (delay, server.process.stderr.read())
+
+
+def test_shd_02_streams_get_a_reason():
+    with Server(*SLOW) as server, Client(server.run_dir) as client:
+        rids = [client.send("generate", **LONG) for _ in range(4)]
+        for rid in rids:
+            assert client.answer(rid)
+        next(client.stream(rids[0]))
+        began = time.monotonic()
+        server.process.send_signal(signal.SIGTERM)
+        client.answers.update({rid: {"type": "accepted", "rid": rid} for rid in rids})
+        how = endings(client, rids)
+        assert set(how) <= {"abort", "error", "shutting_down"}, how
+        assert server.process.wait(timeout=5) == 0
+        assert time.monotonic() - began < 5
+
+
+def test_shd_03_a_second_signal_ends_at_once():
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with Server(*SLOW, "--shutdown-grace", 60) as server, Client(server.run_dir) as client:
+            rids = [client.send("generate", **LONG) for _ in range(32)]
+            for rid in rids:
+                client.answer(rid)
+            pids = [server.pid(name) for name in PROCESSES]
+            server.process.send_signal(number)
+            time.sleep(0.05)
+            began = time.monotonic()
+            server.process.send_signal(number)
+            server.process.wait(timeout=10)
+            assert time.monotonic() - began < 3
+            assert all(is_gone(pid) for pid in pids)
+
+
+def test_tok_12_a_megabyte_while_eight_stream():
+    with Server(*SLOW) as server, Client(server.run_dir) as client, Client(server.run_dir) as other:
+        rids = [client.send("generate", prompt=f"{PROMPT} {n}", max_tokens=200, ignore_eos=True) for n in range(8)]
+        for rid in rids:
+            client.answer(rid)
+        arrivals, take = {}, client._take_reply
+
+        def note(message):
+            for delta in message.get("deltas", []):
+                arrivals.setdefault(delta["rid"], []).append(time.monotonic())
+            take(message)
+
+        client._take_reply = note
+        big = other.send("generate", prompt="Once upon a time there was a fox. " * 30000, max_tokens=5)
+        for rid in rids:
+            assert client.whole(rid)["finish"] == "length"
+        try:
+            other.answer(big)
+            raise AssertionError("a prompt of a megabyte was accepted")
+        except Refused as error:
+            assert error.code == "too_long", error
+        longest = max(b - a for times in arrivals.values() for a, b in zip(times, times[1:]))
+        assert longest < 0.4, longest  # 0.2 on a machine that does nothing else
+        pool_check(server)
+
+
+def test_res_01_memory_is_flat():
+    request = {"prompt": PROMPT, "max_tokens": 60, "ignore_eos": True}
+    with Server(*SIM, "--sim-step-us", 50) as server, Client(server.run_dir) as client:
+
+        def use(count):
+            for answer in start_all(client, [request] * count):
+                assert answer["completion_tokens"] == 60
+            return [anonymous_mib(server.pid(name)) for name in PROCESSES]
+
+        before = use(250) and use(250)
+        after = [use(250) for _ in range(4)][-1]
+        assert all(b < a + 4 for a, b in zip(before, after)), (before, after)
+        pool_check(server)
+
+
+def test_res_04_more_than_can_wait():
+    with Server(*SIM, "--sim-step-us", 100, "--max-queued", 500) as server, Client(server.run_dir) as client:
+        answers = start_all(client, [{"input_ids": [5, 6], "max_tokens": 2, "ignore_eos": True}] * 4000)
+        codes = {a.code for a in answers if isinstance(a, Refused)}
+        assert codes <= {"overloaded"}, codes
+        assert sum(not isinstance(a, Refused) for a in answers) >= 500
+        assert max(anonymous_mib(server.pid(name)) for name in ("tokenizer", "detokenizer")) < 64
+        pool_check(server)
+
+
+if __name__ == "__main__":
+    sys.exit(run(globals()))
