@@ -400,6 +400,7 @@ void loop_run(struct loop *loop)
         if (loop->is_draining && detokenizer_is_idle(&loop->detokenizer))
             return;
     }
+    take_input(loop); /* what the scheduler said before it ended */
     size_t num_open = loop->detokenizer.num_open;
     detokenizer_end_all(&loop->detokenizer, ERROR_SHUTTING_DOWN, "the server is shutting down");
     send_clients(loop);

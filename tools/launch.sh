@@ -12,6 +12,7 @@
 #   --name NAME      of the server (default: default)
 #   --run-dir DIR    where servers have their folders (default: $XDG_RUNTIME_DIR/minisgl or /tmp/minisgl-UID)
 #   --timeout S      how long the start may take (default: 600)
+#   --shutdown-grace S   how long running requests may go on when it stops (default: 0.5)
 #
 # Every other option goes to the process that knows it: see minisgl-tokenizer, minisgl-scheduler and
 # minisgl-detokenizer --help; with --once also to `minisgl generate`. On a fresh clone it first installs and builds.
@@ -24,7 +25,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 say() { printf 'launch: %s\n' "$*" >&2; }
 die() { say "$1"; exit "${2:-1}"; }
-usage() { sed -n '2,19s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '2,20s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 
 model=''
 name=default
@@ -139,6 +140,7 @@ learn detokenizer
 [ $mode != once ] || learn client generate
 
 tokenizer_args=() scheduler_args=() detokenizer_args=() client_args=()
+grace=0.5 # seconds that running requests have when the server stops
 i=0
 while [ $i -lt ${#rest[@]} ]; do
     arg=${rest[$i]}
@@ -152,6 +154,7 @@ while [ $i -lt ${#rest[@]} ]; do
         if [ "$kind" = value ]; then
             [ $((i + 1)) -lt ${#rest[@]} ] || die "$arg needs a value" 2
             args+=("${rest[$((i + 1))]}")
+            [ "$arg" != --shutdown-grace ] || grace=${rest[$((i + 1))]}
         fi
         known=$kind
     done
@@ -210,26 +213,46 @@ last_words() {
     tail -n 1 "${log[$1]}" 2>/dev/null | grep . || echo "(nothing in ${log[$1]})"
 }
 
-# Asks all that run to stop, front first, and makes sure.
-stop_all() {
-    local process waited=0
-    for process in tokenizer scheduler detokenizer; do
+ask_to_stop() { # processes
+    local process
+    for process; do
         [ -z "${pid[$process]:-}" ] || kill -TERM "${pid[$process]}" 2>/dev/null || true
     done
-    while [ $waited -lt "${1:-150}" ]; do
-        local alive=''
-        for process in "${processes[@]}"; do
+}
+
+# Waits until none of them is alive, for so many times 0.02 s.
+await_end() { # times, processes
+    local times=$1 process alive
+    shift
+    for ((; times > 0; times--)); do
+        alive=''
+        for process; do
             [ -z "${pid[$process]:-}" ] || ! kill -0 "${pid[$process]}" 2>/dev/null || alive=yes
         done
-        [ -n "$alive" ] || break
+        [ -n "$alive" ] || return 0
         sleep 0.02 || true
-        waited=$((waited + 1))
     done
+}
+
+# Asks all that run to stop, and makes sure.
+stop_all() { # times to wait
+    local process
+    ask_to_stop tokenizer scheduler detokenizer
+    await_end "${1:-150}" "${processes[@]}"
     for process in "${processes[@]}"; do
         [ -z "${pid[$process]:-}" ] || kill -KILL "${pid[$process]}" 2>/dev/null || true
     done
     wait 2>/dev/null || true
     rm -f "$run_dir"/*.ipc "$run_dir"/*.pid "$run_dir/run.json"
+}
+
+# Each when those before it have passed on what they had: so every request that was accepted has its last message.
+stop_in_order() {
+    ask_to_stop tokenizer
+    await_end 100 tokenizer
+    ask_to_stop scheduler
+    await_end $(((${grace%%.*} + 3) * 50)) scheduler
+    stop_all 150
 }
 
 start() { # process, program, arguments
@@ -271,7 +294,8 @@ interrupted=''
 trap 'interrupted=yes' INT TERM HUP
 
 start scheduler "$scheduler" --model "$model" --run "$run" --endpoint "$(endpoint scheduler)" \
-    --detokenizer "$(endpoint detokenizer)" --control "$(endpoint scheduler.control)" "${scheduler_args[@]}"
+    --detokenizer "$(endpoint detokenizer)" --control "$(endpoint scheduler.control)" \
+    --shutdown-grace "$grace" "${scheduler_args[@]}"
 start detokenizer "$detokenizer" --model "$model" --run "$run" --endpoint "$(endpoint reply)" \
     --input "$(endpoint detokenizer)" --scheduler "$(endpoint scheduler)" \
     --control "$(endpoint detokenizer.control)" "${detokenizer_args[@]}"
@@ -341,5 +365,5 @@ while [ -z "$interrupted" ]; do
 done
 [ -z "$tick" ] || kill "$tick" 2>/dev/null || true
 trap 'say "stopping at once"; stop_all 1; exit 130' INT TERM
-stop_all 600
+stop_in_order
 exit 0
