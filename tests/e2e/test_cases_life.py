@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 
-from cases import PROMPT, SIM, collect, pool_check, start_all, wait_until
+from cases import PROMPT, SIM, pool_check, start_all, wait_until
 from protocol_client import Client, Refused
 from server import PROCESSES, Server, run
 
@@ -19,12 +19,12 @@ def is_gone(pid):
     return not pathlib.Path(f"/proc/{pid}").exists()
 
 
-def endings(client, rids, timeout=10):
-    """How each request ended: a finish, or the code of its error."""
-    result = []
-    for answer in collect(client, rids, timeout):
-        result.append(answer.code if isinstance(answer, Refused) else answer["finish"])
-    return result
+def endings_of(client, rid, timeout=10):
+    """How an accepted request ended: a finish, or the code of its error."""
+    try:
+        return client.whole(rid, timeout)["finish"]
+    except Refused as error:
+        return error.code
 
 
 def anonymous_mib(pid):
@@ -66,8 +66,7 @@ def test_ipc_03_each_process_killed_under_32_streams():
             pids = {name: server.pid(name) for name in PROCESSES}
             began = time.monotonic()
             os.kill(pids[process], signal.SIGKILL)
-            client.answers.update({rid: {"type": "accepted", "rid": rid} for rid in rids})
-            how = endings(client, rids)
+            how = [endings_of(client, rid) for rid in rids]
             assert set(how) <= {"server_lost", "shutting_down", "abort", "error"}, (process, how)
             assert server.process.wait(timeout=10) == 1, process
             assert time.monotonic() - began < 8, process
@@ -77,15 +76,37 @@ def test_ipc_03_each_process_killed_under_32_streams():
 
 
 def test_ipc_06_an_end_at_any_moment():
-    """The end of the server within the last steps of a request: a terminal message, or none and the server is lost."""
-    for delay in (0, 4, 8, 12):
-        with Server(*SIM, "--sim-step-us", 1000) as server, Client(server.run_dir) as client:
+    """The server ends within the last steps of requests: each that was accepted has its last message."""
+    accepted = 0
+    for delay in (0, 2, 4, 6, 8, 10, 12, 15):
+        with Server(*SIM, "--sim-step-us", 1000, "--shutdown-grace", 0) as server, Client(server.run_dir) as client:
+            client.info()  # the front socket is connected
             rids = [client.send("generate", prompt=PROMPT, max_tokens=n, ignore_eos=True) for n in (1, 4, 8, 12)]
             time.sleep(delay / 1000)
             server.process.send_signal(signal.SIGTERM)
-            how = endings(client, rids)
-            assert set(how) <= {"length", "abort", "error", "shutting_down", "server_lost"}, (delay, how)
+            for rid in rids:
+                try:
+                    client.answer(rid, 10)
+                except Refused as error:
+                    assert error.code in ("shutting_down", "server_lost"), error
+                    continue
+                accepted += 1
+                assert endings_of(client, rid) in ("length", "error", "shutting_down"), (delay, rid)
             assert server.process.wait(timeout=10) == 0, (delay, server.process.stderr.read())
+    assert accepted
+
+
+def test_shd_02_short_streams_end_well():
+    with Server(*SLOW, "--shutdown-grace", 20) as server, Client(server.run_dir) as client:
+        rids = [client.send("generate", prompt=PROMPT, max_tokens=100, ignore_eos=True) for _ in range(4)]
+        for rid in rids:
+            assert client.answer(rid)
+        next(client.stream(rids[0]))
+        server.process.send_signal(signal.SIGTERM)
+        for rid in rids:
+            last = client.whole(rid)
+            assert last["finish"] == "length" and last["completion_tokens"] == 100, last
+        assert server.process.wait(timeout=5) == 0
 
 
 def test_shd_02_streams_get_a_reason():
@@ -96,8 +117,7 @@ def test_shd_02_streams_get_a_reason():
         next(client.stream(rids[0]))
         began = time.monotonic()
         server.process.send_signal(signal.SIGTERM)
-        client.answers.update({rid: {"type": "accepted", "rid": rid} for rid in rids})
-        how = endings(client, rids)
+        how = [endings_of(client, rid) for rid in rids]
         assert set(how) <= {"abort", "error", "shutting_down"}, how
         assert server.process.wait(timeout=5) == 0
         assert time.monotonic() - began < 5
