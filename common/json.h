@@ -89,7 +89,8 @@ bool json_enter_array(struct json_reader *reader);
 bool json_next_item(struct json_reader *reader); /* false at the end of the array, or on an error */
 bool json_read_string(struct json_reader *reader, struct json_text *out);
 bool json_read_int(struct json_reader *reader, int64_t *out);
-bool json_read_double(struct json_reader *reader, double *out);
+/* Any number; out->text is the number as written, borrowed from the buffer. */
+bool json_read_number(struct json_reader *reader, struct json_value *out);
 bool json_read_bool(struct json_reader *reader, bool *out);
 bool json_skip(struct json_reader *reader);
 bool json_end(struct json_reader *reader);

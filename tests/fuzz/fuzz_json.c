@@ -32,7 +32,7 @@ static void pull(const char *data, size_t size)
     struct json_reader reader;
     struct json_text text = {0};
     int64_t integer = 0;
-    double number = 0.0;
+    struct json_value number;
     bool flag = false;
 
     json_reader_init(&reader, data, size);
@@ -48,7 +48,7 @@ static void pull(const char *data, size_t size)
     case JSON_ARRAY:
         if (json_enter_array(&reader)) {
             while (json_next_item(&reader))
-                json_read_double(&reader, &number);
+                json_read_number(&reader, &number);
         }
         break;
     case JSON_STRING:
