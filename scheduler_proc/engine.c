@@ -301,11 +301,6 @@ struct status engine_wait(struct engine *engine, const int32_t **out_tokens,
     return status_ok();
 }
 
-struct status engine_is_done(struct engine *engine, bool *out)
-{
-    return engine->backend.device->event_done(oldest(engine)->done, out);
-}
-
 struct status engine_read_logits(struct engine *engine, int32_t row, float *out)
 {
     const struct device_ops *ops = engine->backend.device;

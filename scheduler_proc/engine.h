@@ -95,9 +95,6 @@ struct engine_times {
 MUST_CHECK struct status engine_wait(struct engine *engine, const int32_t **out_tokens,
                                      struct engine_times *out_times);
 
-/* Whether that step is done, without waiting. */
-MUST_CHECK struct status engine_is_done(struct engine *engine, bool *out);
-
 /* For tests: logits of row r of the last launched step, out[vocab_size]. Waits for the device. */
 MUST_CHECK struct status engine_read_logits(struct engine *engine, int32_t row, float *out);
 

@@ -283,11 +283,6 @@ static struct weight_entry *find(const struct weights *weights, const char *name
                                 : NULL;
 }
 
-bool weights_has(const struct weights *weights, const char *name)
-{
-    return weights->random || find(weights, name);
-}
-
 /* [3] or [3, 4]; out holds 64 bytes. */
 static const char *shape_text(int num_dims, const int64_t *shape, char *out)
 {

@@ -51,8 +51,6 @@ MUST_CHECK struct status weights_open_dummy(struct weights *weights, enum dtype 
                                             size_t max_count, uint64_t seed);
 void weights_close(struct weights *weights);
 
-bool weights_has(const struct weights *weights, const char *name);
-
 /* cols 0: a vector of rows elements. A missing tensor, another shape or type are errors that name
  * it. */
 MUST_CHECK struct status weights_get(struct weights *weights, const char *name, int64_t rows,

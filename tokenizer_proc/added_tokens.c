@@ -138,13 +138,6 @@ void added_tokens_deinit(struct added_tokens *added)
     *added = (struct added_tokens){0};
 }
 
-int32_t added_tokens_find(const struct added_tokens *added, const char *content, size_t size)
-{
-    int32_t i = find_token(added, content, size);
-
-    return i < 0 ? -1 : added->tokens[i].id;
-}
-
 /* ---- cutting ---- */
 
 enum verdict { ALLOWED, FORBIDDEN, FORBIDDEN_IN_PART };

@@ -91,9 +91,6 @@ MUST_CHECK struct status added_tokens_add(struct added_tokens *added, int32_t id
 MUST_CHECK struct status added_tokens_finish(struct added_tokens *added, bool nfc);
 void added_tokens_deinit(struct added_tokens *added);
 
-/* The id of the token with that content, or -1. */
-int32_t added_tokens_find(const struct added_tokens *added, const char *content, size_t size);
-
 /* Walks text[size], valid UTF-8, from left to right; trie is one of added's. All is borrowed. */
 void added_cutter_init(struct added_cutter *cutter, const struct added_tokens *added,
                        const struct added_trie *trie, const struct added_scope *scope,

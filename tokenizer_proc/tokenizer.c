@@ -52,8 +52,3 @@ int32_t tokenizer_vocab_size(const struct tokenizer *tokenizer)
 {
     return tokenizer->vocab_size;
 }
-
-int32_t tokenizer_find_added(const struct tokenizer *tokenizer, const char *content, size_t size)
-{
-    return added_tokens_find(&tokenizer->added, content, size);
-}

@@ -33,9 +33,6 @@ void tokenizer_destroy(struct tokenizer *tokenizer); /* NULL is fine */
 /* The largest id + 1. */
 int32_t tokenizer_vocab_size(const struct tokenizer *tokenizer);
 
-/* The id of an added token by its exact content, or -1. */
-int32_t tokenizer_find_added(const struct tokenizer *tokenizer, const char *content, size_t size);
-
 /* The tokenizer must outlive its encoders. */
 MUST_CHECK struct status encoder_create(const struct tokenizer *tokenizer, struct encoder **out);
 void encoder_destroy(struct encoder *encoder); /* NULL is fine */
