@@ -126,4 +126,11 @@ void json_bool(struct json_writer *writer, bool value);
 void json_null(struct json_writer *writer);
 void json_write_value(struct json_writer *writer, const struct json_value *value);
 
+/* A key and its value. */
+void json_put_cstring(struct json_writer *writer, const char *key, const char *text);
+void json_put_int(struct json_writer *writer, const char *key, int64_t value);
+void json_put_uint(struct json_writer *writer, const char *key, uint64_t value);
+void json_put_double(struct json_writer *writer, const char *key, double value);
+void json_put_bool(struct json_writer *writer, const char *key, bool value);
+
 #endif

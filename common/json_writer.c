@@ -213,3 +213,33 @@ void json_write_value(struct json_writer *writer, const struct json_value *value
         break;
     }
 }
+
+void json_put_cstring(struct json_writer *writer, const char *key, const char *text)
+{
+    json_key(writer, key);
+    json_cstring(writer, text);
+}
+
+void json_put_int(struct json_writer *writer, const char *key, int64_t value)
+{
+    json_key(writer, key);
+    json_int(writer, value);
+}
+
+void json_put_uint(struct json_writer *writer, const char *key, uint64_t value)
+{
+    json_key(writer, key);
+    json_uint(writer, value);
+}
+
+void json_put_double(struct json_writer *writer, const char *key, double value)
+{
+    json_key(writer, key);
+    json_double(writer, value);
+}
+
+void json_put_bool(struct json_writer *writer, const char *key, bool value)
+{
+    json_key(writer, key);
+    json_bool(writer, value);
+}

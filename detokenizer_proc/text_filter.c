@@ -129,8 +129,7 @@ struct status text_filter_line(enum text_filter filter, const struct vocabulary 
     }
     if (status.code) {
         begin_line(out, json_get(value, "id"));
-        json_key(out, "error");
-        json_cstring(out, status.msg);
+        json_put_cstring(out, "error", status.msg);
     }
     json_end_object(out);
     return out->failed ? status_error(STATUS_NO_MEMORY, "no memory for a line") : status_ok();
@@ -139,8 +138,7 @@ struct status text_filter_line(enum text_filter filter, const struct vocabulary 
 static void write_too_long(struct json_writer *out)
 {
     begin_line(out, NULL);
-    json_key(out, "error");
-    json_cstring(out, "the line is too long");
+    json_put_cstring(out, "error", "the line is too long");
     json_end_object(out);
 }
 

@@ -57,8 +57,7 @@ static void answer(struct filter *filter, struct status status, const char *data
         json_write_value(writer, id);
     }
     if (status.code) {
-        json_key(writer, "error");
-        json_cstring(writer, status.msg);
+        json_put_cstring(writer, "error", status.msg);
     } else {
         json_key(writer, "ids");
         json_begin_array(writer);

@@ -74,10 +74,8 @@ static void write_error(const struct answer *answer, struct json_writer *out)
 {
     json_key(out, "error");
     json_begin_object(out);
-    json_key(out, "code");
-    json_cstring(out, error_code_name(answer->error));
-    json_key(out, "message");
-    json_cstring(out, answer->message);
+    json_put_cstring(out, "code", error_code_name(answer->error));
+    json_put_cstring(out, "message", answer->message);
     json_end_object(out);
 }
 
@@ -85,12 +83,9 @@ static void write_usage(const struct usage *usage, struct json_writer *out)
 {
     json_key(out, "usage");
     json_begin_object(out);
-    json_key(out, "prompt_tokens");
-    json_int(out, usage->prompt_tokens);
-    json_key(out, "completion_tokens");
-    json_int(out, usage->completion_tokens);
-    json_key(out, "cached_tokens");
-    json_int(out, usage->cached_tokens);
+    json_put_int(out, "prompt_tokens", usage->prompt_tokens);
+    json_put_int(out, "completion_tokens", usage->completion_tokens);
+    json_put_int(out, "cached_tokens", usage->cached_tokens);
     json_end_object(out);
 }
 
@@ -111,8 +106,7 @@ void answer_write(const struct answer *answer, const struct json_value *id, stru
         for (size_t i = 0; i < answer->num_ids; i++)
             json_int(out, answer->ids[i]);
         json_end_array(out);
-        json_key(out, "finish_reason");
-        json_cstring(out, finish_reason_name(answer->finish));
+        json_put_cstring(out, "finish_reason", finish_reason_name(answer->finish));
         write_usage(&answer->usage, out);
     }
     json_end_object(out);

@@ -203,24 +203,18 @@ static void report(struct bench *bench, const char *load, const struct figures *
     struct json_writer *out = &bench->out;
 
     json_begin_object(out);
-    json_key(out, "load");
-    json_cstring(out, load);
-    json_key(out, "passes");
-    json_int(out, num_passes);
-    json_key(out, "prompt_tokens");
-    json_int(out, passes[0].prompt_tokens);
-    json_key(out, "completion_tokens");
-    json_int(out, passes[0].completion_tokens);
-    json_key(out, "errors");
-    json_int(out, (int64_t)passes[0].num_errors);
+    json_put_cstring(out, "load", load);
+    json_put_int(out, "passes", num_passes);
+    json_put_int(out, "prompt_tokens", passes[0].prompt_tokens);
+    json_put_int(out, "completion_tokens", passes[0].completion_tokens);
+    json_put_int(out, "errors", (int64_t)passes[0].num_errors);
     if (!bench->options.json)
         printf("%s: %lld prompt and %lld output tokens, medians of %lld passes\n", load,
                (long long)passes[0].prompt_tokens, (long long)passes[0].completion_tokens,
                (long long)num_passes);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         double value = median(passes, num_passes, rows[i].offset);
-        json_key(out, rows[i].name);
-        json_double(out, value);
+        json_put_double(out, rows[i].name, value);
         if (!bench->options.json)
             printf("  %-14s %12.3f %s\n", rows[i].name, value, rows[i].unit);
     }

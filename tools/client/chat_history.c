@@ -25,8 +25,7 @@ void chat_history_add(struct chat_history *history, const char *role, const char
     if (out->size == 0)
         json_begin_array(out);
     json_begin_object(out);
-    json_key(out, "role");
-    json_cstring(out, role);
+    json_put_cstring(out, "role", role);
     json_key(out, "content");
     json_string(out, text, size);
     json_end_object(out);

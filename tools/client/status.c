@@ -36,14 +36,10 @@ static void write_json(const struct server *server, const struct report *reports
     struct json_writer out = {0};
 
     json_begin_object(&out);
-    json_key(&out, "name");
-    json_cstring(&out, server->name);
-    json_key(&out, "run");
-    json_uint(&out, server->run);
-    json_key(&out, "pid");
-    json_int(&out, server->pid);
-    json_key(&out, "model");
-    json_cstring(&out, server->model);
+    json_put_cstring(&out, "name", server->name);
+    json_put_uint(&out, "run", server->run);
+    json_put_int(&out, "pid", server->pid);
+    json_put_cstring(&out, "model", server->model);
     for (int i = 0; i < NUM_PROCESSES; i++) {
         json_key(&out, process_names[i]);
         if (reports[i].value)
