@@ -6,7 +6,7 @@ void front_stats_write(const struct front_args *args, const struct front_counter
 {
     json_writer_reset(out);
     json_begin_object(out);
-    json_put_cstring(out, "process", "tokenizer");
+    json_put_cstring(out, "process", "minisgl-tokenizer");
     json_put_double(out, "uptime_s", (double)((now_ns - counters->start_ns) / 1000000) / 1e3);
     json_put_uint(out, "run", args->run);
     json_put_uint(out, "instance", args->instance);
