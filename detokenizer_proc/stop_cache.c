@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/hash.h"
+
 struct stop_entry {
     struct stop_match match;          /* first, so that its address is the entry's */
     struct stop_entry *next;          /* in its bucket */
@@ -52,15 +54,14 @@ static bool key_is(const struct stop_entry *entry, const struct bytes *strings, 
     return true;
 }
 
-/* FNV-1a over sizes and bytes. */
+/* Of sizes and bytes. */
 static uint64_t hash_of(const struct bytes *strings, size_t num_strings)
 {
-    uint64_t hash = 14695981039346656037u;
+    uint64_t hash = hash_start;
 
     for (size_t i = 0; i < num_strings; i++) {
-        hash = (hash ^ strings[i].size) * 1099511628211u;
-        for (size_t j = 0; j < strings[i].size; j++)
-            hash = (hash ^ strings[i].data[j]) * 1099511628211u;
+        hash = hash_bytes(hash, &strings[i].size, sizeof(strings[i].size));
+        hash = hash_bytes(hash, strings[i].data, strings[i].size);
     }
     return hash ^ hash >> 32;
 }

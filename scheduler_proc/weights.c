@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "common/hash.h"
 #include "common/json.h"
 
 static const char index_name[] = "model.safetensors.index.json";
@@ -244,10 +245,8 @@ static struct status get_dummy(const struct weights *weights, const char *name, 
     size_t length = strlen(name);
     bool is_norm =
         length >= sizeof(norm) - 1 && strcmp(name + length - (sizeof(norm) - 1), norm) == 0;
-    uint64_t hash = 14695981039346656037u;
+    uint64_t hash = hash_bytes(hash_start, name, length);
 
-    for (size_t i = 0; i < length; i++)
-        hash = (hash ^ (uint8_t)name[i]) * 1099511628211u;
     size_t offset = is_norm ? 0 : (size_t)(hash >> 20) % RANDOM_SLACK / 64 * 64;
     if (count > (is_norm ? ONES_COUNT : weights->random_count - offset))
         return status_error(STATUS_UNSUPPORTED, "%s: %zu values of a dummy are too many", name,

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/hash.h"
+
 struct unsent_answer {
     struct unsent_answer *next;
     size_t size;
@@ -18,11 +20,9 @@ struct unsent_answer {
  * and are bounded by the jobs and answers that may wait. */
 static struct client_queue **bucket_of(struct client_queues *queues, struct bytes peer)
 {
-    uint32_t hash = 2166136261U;
+    uint64_t hash = hash_bytes(hash_start, peer.data, peer.size);
 
-    for (size_t i = 0; i < peer.size; i++)
-        hash = (hash ^ peer.data[i]) * 16777619U; /* FNV-1a */
-    return &queues->buckets[(hash ^ hash >> 16) % CLIENT_NUM_BUCKETS];
+    return &queues->buckets[(hash ^ hash >> 32) % CLIENT_NUM_BUCKETS];
 }
 
 struct bytes client_queue_peer(const struct client_queue *queue)

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/hash.h"
+
 enum { NUM_BUCKETS = 2 * RID_RING_SIZE, NONE = -1 };
 
 struct entry {
@@ -26,19 +28,12 @@ struct rid_ring {
     int32_t next;
 };
 
-static uint32_t hash_bytes(uint32_t hash, const uint8_t *data, size_t size)
-{
-    for (size_t i = 0; i < size; i++)
-        hash = (hash ^ data[i]) * 16777619U; /* FNV-1a */
-    return hash;
-}
-
 static uint32_t bucket_of(const struct client_id *client, struct bytes rid)
 {
-    uint32_t hash = hash_bytes(2166136261U, client->bytes, sizeof(client->bytes));
+    uint64_t hash = hash_bytes(hash_start, client->bytes, sizeof(client->bytes));
 
     hash = hash_bytes(hash, rid.data, rid.size);
-    return (hash ^ hash >> 15) % NUM_BUCKETS;
+    return (uint32_t)((hash ^ hash >> 32) % NUM_BUCKETS);
 }
 
 struct status rid_ring_create(struct rid_ring **out)

@@ -4,16 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/hash.h"
 #include "kernels/ops.h"
 #include "scheduler_proc/req.h"
 
 uint64_t fake_hash(uint64_t a, uint64_t b)
 {
-    uint64_t x = a * UINT64_C(0x9E3779B97F4A7C15) + b + UINT64_C(0xD1B54A32D192ED03);
-
-    x = (x ^ x >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
-    x = (x ^ x >> 27) * UINT64_C(0x94D049BB133111EB);
-    return x ^ x >> 31;
+    return hash_mix(a * UINT64_C(0x9E3779B97F4A7C15) + b + UINT64_C(0xD1B54A32D192ED03));
 }
 
 static uint64_t add_context(uint64_t sum, uint64_t context)

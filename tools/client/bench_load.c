@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "common/clock.h"
+#include "common/hash.h"
 #include "tools/client/commands.h"
 
 void bench_load_deinit(struct bench_load *load)
@@ -18,22 +19,15 @@ void bench_run_deinit(struct bench_run *run)
     *run = (struct bench_run){0};
 }
 
-static uint64_t mix(uint64_t z)
-{
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return z ^ (z >> 31);
-}
-
 static void draw_prompt(const struct bench_load *load, size_t index, int32_t *ids)
 {
     const struct bench_request *request = &load->requests[index];
-    uint64_t own = mix(load->seed + 0x9E3779B97F4A7C15u * (index + 1));
-    uint64_t shared = mix(load->seed ^ mix((uint64_t)request->prefix + 1));
+    uint64_t own = hash_mix(load->seed + 0x9E3779B97F4A7C15u * (index + 1));
+    uint64_t shared = hash_mix(load->seed ^ hash_mix((uint64_t)request->prefix + 1));
 
     for (int32_t i = 0; i < request->prompt_tokens; i++) {
         uint64_t stream = i < request->prefix_tokens ? shared : own;
-        ids[i] = (int32_t)(mix(stream + 0x9E3779B97F4A7C15u * ((uint64_t)i + 1)) %
+        ids[i] = (int32_t)(hash_mix(stream + 0x9E3779B97F4A7C15u * ((uint64_t)i + 1)) %
                            (uint64_t)load->id_limit);
     }
 }
@@ -54,7 +48,7 @@ static struct status send_request(struct client *client, const struct bench_load
     msg.sampling.ignore_eos = true;
     msg.want_ids = true; /* a token without text is seen too */
     msg.has_seed = true;
-    msg.sampling.seed = mix(load->seed + index);
+    msg.sampling.seed = hash_mix(load->seed + index);
     sample->sent_ns = clock_now_ns();
     return client_generate(client, &msg, sample, &call);
 }
