@@ -5,7 +5,7 @@ import sys
 import time
 
 import msgpack
-from cases import PROMPT, SIM, collect, is_idle, pool_check, wait_until
+from cases import PROMPT, SIM, SLACK, collect, is_idle, pool_check, wait_until
 from protocol_client import Client
 from server import Server, run
 
@@ -21,7 +21,7 @@ def test_sch_13_after_200_aborts_the_next_starts_at_once():
             assert answer["finish"] == "abort", answer
         began = time.monotonic()
         assert client.generate(prompt=PROMPT, max_tokens=1, ignore_eos=True)["finish"] == "length"
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < SLACK
         pool_check(server)
 
 
@@ -46,7 +46,7 @@ def test_abt_02_a_client_that_goes_and_asked_for_no_stream():
         with Client(server.run_dir) as client:
             client.start(**LONG, stream=False)
             time.sleep(1)
-            assert server.status()["scheduler"]["running"] == 1
+            assert server.status()["scheduler"]["running"] == 1, server.status()
         wait_until(lambda: is_idle(server.status()), seconds=3)
         assert server.status()["scheduler"]["aborted"] == 1
         pool_check(server)
@@ -62,7 +62,7 @@ def test_abt_03_and_06_queued_requests():
         client.ask("abort", target=second)
         other.ask("abort", uid=third_uid)  # from a second client
         for rid in (second, third):
-            told = client.whole(rid, timeout=2)
+            told = client.whole(rid, timeout=2 * SLACK)
             assert told["finish"] == "abort" and told["completion_tokens"] == 0 and not told["text"], told
         assert client.whole(first)["completion_tokens"] == 600
         assert client.whole(fourth)["completion_tokens"] == 3
@@ -75,7 +75,7 @@ def test_abt_06_a_running_one_from_another_client():
         rid, uid = client.start(**LONG)
         next(client.stream(rid))
         other.ask("abort", uid=uid)
-        last = client.whole(rid, timeout=2)
+        last = client.whole(rid, timeout=2 * SLACK)
         assert last["finish"] == "abort" and last["completion_tokens"] >= 1, last
         pool_check(server)
 

@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 
-from cases import PROMPT, SIM, pool_check, start_all, wait_until
+from cases import PROMPT, SANITIZED, SIM, SLACK, pool_check, start_all, wait_until
 from protocol_client import Client, Refused
 from server import PROCESSES, Server, run
 
@@ -44,7 +44,7 @@ def test_ipc_02_killed_and_started_again():
         with Client(first.run_dir) as client:
             assert client.generate(prompt=PROMPT, max_tokens=2, ignore_eos=True)["finish"]
         os.kill(first.pid("scheduler"), signal.SIGKILL)
-        assert first.process.wait(timeout=10) == 1
+        assert first.process.wait(timeout=10 * SLACK) == 1
         assert not (first.run_dir / "run.json").exists()
         # The same folder, with what a killed one leaves in it.
         (first.run_dir / "scheduler.ipc").touch()
@@ -68,8 +68,8 @@ def test_ipc_03_each_process_killed_under_32_streams():
             os.kill(pids[process], signal.SIGKILL)
             how = [endings_of(client, rid) for rid in rids]
             assert set(how) <= {"server_lost", "shutting_down", "abort", "error"}, (process, how)
-            assert server.process.wait(timeout=10) == 1, process
-            assert time.monotonic() - began < 8, process
+            assert server.process.wait(timeout=10 * SLACK) == 1, process
+            assert time.monotonic() - began < 8 * SLACK, process
             said = server.process.stderr.read()
             assert process in said and "signal 9" in said, said
             assert all(is_gone(pid) for pid in pids.values()), process
@@ -92,7 +92,7 @@ def test_ipc_06_an_end_at_any_moment():
                     continue
                 accepted += 1
                 assert endings_of(client, rid) in ("length", "error", "shutting_down"), (delay, rid)
-            assert server.process.wait(timeout=10) == 0, (delay, server.process.stderr.read())
+            assert server.process.wait(timeout=10 * SLACK) == 0, (delay, server.process.stderr.read())
     assert accepted
 
 
@@ -106,7 +106,7 @@ def test_shd_02_short_streams_end_well():
         for rid in rids:
             last = client.whole(rid)
             assert last["finish"] == "length" and last["completion_tokens"] == 100, last
-        assert server.process.wait(timeout=5) == 0
+        assert server.process.wait(timeout=5 * SLACK) == 0
 
 
 def test_shd_02_streams_get_a_reason():
@@ -119,8 +119,8 @@ def test_shd_02_streams_get_a_reason():
         server.process.send_signal(signal.SIGTERM)
         how = [endings_of(client, rid) for rid in rids]
         assert set(how) <= {"abort", "error", "shutting_down"}, how
-        assert server.process.wait(timeout=5) == 0
-        assert time.monotonic() - began < 5
+        assert server.process.wait(timeout=5 * SLACK) == 0
+        assert time.monotonic() - began < 5 * SLACK
 
 
 def test_shd_03_a_second_signal_ends_at_once():
@@ -134,8 +134,8 @@ def test_shd_03_a_second_signal_ends_at_once():
             time.sleep(0.05)
             began = time.monotonic()
             server.process.send_signal(number)
-            server.process.wait(timeout=10)
-            assert time.monotonic() - began < 3
+            server.process.wait(timeout=10 * SLACK)
+            assert time.monotonic() - began < 3 * SLACK
             assert all(is_gone(pid) for pid in pids)
 
 
@@ -161,7 +161,7 @@ def test_tok_12_a_megabyte_while_eight_stream():
         except Refused as error:
             assert error.code == "too_long", error
         longest = max(b - a for times in arrivals.values() for a, b in zip(times, times[1:]))
-        assert longest < 0.4, longest  # 0.2 on a machine that does nothing else
+        assert longest < 0.4 * SLACK, longest  # 0.2 on a machine that does nothing else
         pool_check(server)
 
 
@@ -176,7 +176,7 @@ def test_res_01_memory_is_flat():
 
         before = use(250) and use(250)
         after = [use(250) for _ in range(4)][-1]
-        assert all(b < a + 4 for a, b in zip(before, after)), (before, after)
+        assert SANITIZED or all(b < a + 4 for a, b in zip(before, after)), (before, after)
         pool_check(server)
 
 
@@ -186,7 +186,7 @@ def test_res_04_more_than_can_wait():
         codes = {a.code for a in answers if isinstance(a, Refused)}
         assert codes <= {"overloaded"}, codes
         assert sum(not isinstance(a, Refused) for a in answers) >= 500
-        assert max(anonymous_mib(server.pid(name)) for name in ("tokenizer", "detokenizer")) < 64
+        assert SANITIZED or max(anonymous_mib(server.pid(name)) for name in ("tokenizer", "detokenizer")) < 64
         pool_check(server)
 
 
