@@ -28,8 +28,13 @@ class Server:
         command = [str(ROOT / "tools/launch.sh"), "--name", name]
         if model is not None:
             command += ["--model", str(model)]
+        self.command = [*command, *map(str, options)]
+        self.start_again(wait, timeout)
+
+    def start_again(self, wait=True, timeout=120):
+        """The launcher, with the same name and options. The one before has ended."""
         self.process = subprocess.Popen(
-            [*command, *map(str, options)],
+            self.command,
             env=self.env,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
