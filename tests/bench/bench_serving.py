@@ -111,7 +111,10 @@ def real_model():
         )
         embed = config["vocab_size"] * config["hidden_size"]
         flop = 2 * (weights / 2 - embed) * 512 + 4 * config["num_hidden_layers"] * config["hidden_size"] * 512 * 512 / 2
-        prefill = bench(server, "latency", "--batches", "1", "--prompt-tokens", "512", "--output-tokens", "1", "--passes", "5")
+        prefill = bench(
+            server, "latency", "--batches", "1", "--prompt-tokens", "512", "--output-tokens", "1", "--passes", "5", "--seed", "7"
+        )
+        assert prefill["cached_share"] == 0, "a prompt that is cached is not computed"
         rate = flop / 1e9 / (prefill["ttft_p50"] / 1e3)
         row(
             "prefill of 512",
