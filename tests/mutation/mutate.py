@@ -12,7 +12,7 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 CC = os.environ.get('CC', 'cc')
 FILES = ['radix_cache.c', 'page_pool.c', 'req_table.c', 'client_table.c', 'req.c', 'admission.c', 'submit.c',
          'prefill.c', 'decode.c', 'step.c', 'finish.c', 'outputs.c', 'scheduler.c']
-TESTS = ['scheduler_random', 'scheduler', 'scheduler_steps', 'radix_cache', 'page_pool', 'req_table', 'replay', 'scheduler_rules']
+TESTS = ['scheduler_random', 'scheduler', 'scheduler_steps', 'scheduler_cache', 'radix_cache', 'page_pool', 'req_table', 'replay', 'scheduler_rules']
 
 # Functions that only tests call (what they find is tested by breaking things on purpose), and what
 # takes or releases memory, where a fault is the sanitizers' matter.

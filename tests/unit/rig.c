@@ -78,6 +78,14 @@ void rig_submit_request(struct rig *rig, const struct request_msg *request)
     look(rig);
 }
 
+struct request_msg rig_request(uint64_t uid, const int32_t *ids, size_t num_ids)
+{
+    return (struct request_msg){.uid = uid,
+                                .input_ids = ids,
+                                .num_input_ids = num_ids,
+                                .sampling = {.top_p = 1.0F, .max_tokens = 4}};
+}
+
 void rig_submit(struct rig *rig, uint64_t uid, int32_t family, int32_t prompt_len,
                 int32_t max_tokens)
 {
@@ -188,6 +196,14 @@ int32_t rig_tokens(const struct rig *rig, uint64_t uid, int32_t *out_tokens,
     return num_tokens;
 }
 
+enum finish_reason rig_finish(const struct rig *rig, uint64_t uid)
+{
+    enum finish_reason finish;
+
+    rig_tokens(rig, uid, NULL, &finish, NULL);
+    return finish;
+}
+
 const struct token_row *rig_first(const struct rig *rig, uint64_t uid)
 {
     for (int32_t i = 0; i < rig->num_outputs; i++)
@@ -215,6 +231,14 @@ void rig_expect_text(const struct rig *rig, uint64_t uid, int32_t family, int32_
         number++;
     }
     ck_assert_msg(number == num_tokens, "uid %d: %d tokens, not %d", (int)uid, number, num_tokens);
+}
+
+struct scheduler_stats rig_stats(const struct rig *rig)
+{
+    struct scheduler_stats stats;
+
+    scheduler_get_stats(rig->scheduler, &stats);
+    return stats;
 }
 
 void rig_expect_idle(const struct rig *rig)

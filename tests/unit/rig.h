@@ -33,6 +33,8 @@ struct scheduler_config rig_config(void);
 void rig_init(struct rig *rig, const struct scheduler_config *config);
 void rig_deinit(struct rig *rig);
 
+/* A greedy request of at most four tokens; ids are borrowed. */
+struct request_msg rig_request(uint64_t uid, const int32_t *ids, size_t num_ids);
 /* A prompt of `family`, `family` + 1, ... with client uid % 4. */
 void rig_submit(struct rig *rig, uint64_t uid, int32_t family, int32_t prompt_len,
                 int32_t max_tokens);
@@ -50,12 +52,15 @@ void rig_run_until_idle(struct rig *rig);
  * the terminal are counted in out_num_after. Any output may be NULL. */
 int32_t rig_tokens(const struct rig *rig, uint64_t uid, int32_t *out_tokens,
                    enum finish_reason *out_finish, int32_t *out_num_after);
+/* How a uid ended; FINISH_NONE: not yet. */
+enum finish_reason rig_finish(const struct rig *rig, uint64_t uid);
 /* The first row of a uid, or NULL. */
 const struct token_row *rig_first(const struct rig *rig, uint64_t uid);
 
 /* The test fails unless uid has the text that its prompt gives alone, and that many tokens. */
 void rig_expect_text(const struct rig *rig, uint64_t uid, int32_t family, int32_t prompt_len,
                      int32_t num_tokens);
+struct scheduler_stats rig_stats(const struct rig *rig);
 /* The test fails unless nothing is held: rows, locks, private pages; and all invariants hold. */
 void rig_expect_idle(const struct rig *rig);
 

@@ -9,29 +9,6 @@
 #include "tests/unit/rig.h"
 
 static struct rig rig;
-static struct scheduler_stats stats;
-
-static const struct scheduler_stats *get_stats(void)
-{
-    scheduler_get_stats(rig.scheduler, &stats);
-    return &stats;
-}
-
-static enum finish_reason finish_of(uint64_t uid)
-{
-    enum finish_reason finish;
-
-    rig_tokens(&rig, uid, NULL, &finish, NULL);
-    return finish;
-}
-
-static struct request_msg request_of(uint64_t uid, const int32_t *ids, size_t num_ids)
-{
-    return (struct request_msg){.uid = uid,
-                                .input_ids = ids,
-                                .num_input_ids = num_ids,
-                                .sampling = {.top_p = 1.0F, .max_tokens = 4}};
-}
 
 /* ---- what is refused ---- */
 
@@ -78,11 +55,11 @@ START_TEST(bad_requests_are_refused_by_name)
     struct scheduler_config config = rig_config();
 
     for (size_t i = 0; i < 14; i++)
-        bad[i] = request_of(i + 1, ids, 3);
+        bad[i] = rig_request(i + 1, ids, 3);
     bad[0].uid = 0;
     bad[1].num_input_ids = 0;
-    bad[2] = request_of(3, high, 2);
-    bad[3] = request_of(4, low, 1);
+    bad[2] = rig_request(3, high, 2);
+    bad[3] = rig_request(4, low, 1);
     bad[4].sampling.max_tokens = 0;
     bad[5].sampling.max_tokens = -5;
     bad[6].sampling.temperature = NAN;
@@ -105,7 +82,7 @@ START_TEST(bad_requests_are_refused_by_name)
     }
     rig_run_until_idle(&rig);
     rig_expect_text(&rig, 100, 20, 5, 6);
-    ck_assert_int_eq(get_stats()->num_rejected, 14);
+    ck_assert_int_eq(rig_stats(&rig).num_rejected, 14);
     rig_expect_idle(&rig);
     rig_deinit(&rig);
 }
@@ -116,7 +93,7 @@ START_TEST(a_rejection_carries_its_reply_to)
 {
     struct scheduler_config config = rig_config();
     uint8_t reply_to[] = "to whom";
-    struct request_msg request = request_of(1, NULL, 0);
+    struct request_msg request = rig_request(1, NULL, 0);
     int32_t num = 0;
 
     rig_init(&rig, &config);
@@ -156,7 +133,7 @@ START_TEST(too_long_names_both_numbers)
     rig_submit(&rig, 1, 20, 99, 5);
     rig_run_until_idle(&rig);
     rig_expect_text(&rig, 1, 20, 99, 1);
-    ck_assert_int_eq(finish_of(1), FINISH_LENGTH);
+    ck_assert_int_eq(rig_finish(&rig, 1), FINISH_LENGTH);
     rig_deinit(&rig);
 }
 END_TEST
@@ -171,7 +148,7 @@ START_TEST(max_tokens_is_clamped_to_what_fits)
     rig_submit(&rig, 1, 20, 10, INT32_MAX);
     rig_run_until_idle(&rig);
     rig_expect_text(&rig, 1, 20, 10, 9);
-    ck_assert_int_eq(finish_of(1), FINISH_LENGTH);
+    ck_assert_int_eq(rig_finish(&rig, 1), FINISH_LENGTH);
     rig_expect_idle(&rig);
     rig_deinit(&rig);
 }
@@ -227,7 +204,7 @@ START_TEST(each_end_id_ends)
         rig.is_overlapped = overlap;
         rig.eos_at = 9; /* tokens are 100, 101, ... 108, EOS */
         rig_submit(&rig, 1, 20, 5, 20);
-        struct request_msg request = request_of(2, ids, 3);
+        struct request_msg request = rig_request(2, ids, 3);
         request.sampling.max_tokens = 20;
         request.sampling.num_stop_token_ids = 1;
         request.sampling.stop_token_ids = &stop_id;
@@ -240,9 +217,9 @@ START_TEST(each_end_id_ends)
         ck_assert_int_eq(rig_tokens(&rig, 1, NULL, NULL, NULL), 7);
         ck_assert_int_eq(rig_tokens(&rig, 2, NULL, NULL, NULL), 3);
         ck_assert_int_eq(rig_tokens(&rig, 3, NULL, NULL, NULL), 20);
-        ck_assert_int_eq(finish_of(1), FINISH_STOP);
-        ck_assert_int_eq(finish_of(2), FINISH_STOP);
-        ck_assert_int_eq(finish_of(3), FINISH_LENGTH);
+        ck_assert_int_eq(rig_finish(&rig, 1), FINISH_STOP);
+        ck_assert_int_eq(rig_finish(&rig, 2), FINISH_STOP);
+        ck_assert_int_eq(rig_finish(&rig, 3), FINISH_LENGTH);
         rig_expect_idle(&rig);
         rig_deinit(&rig);
     }
@@ -259,7 +236,7 @@ START_TEST(eos_wins_over_length)
         rig_submit(&rig, 1, 20, 5, max_tokens);
         rig_run_until_idle(&rig);
         ck_assert_int_eq(rig_tokens(&rig, 1, NULL, NULL, NULL), max_tokens);
-        ck_assert_int_eq(finish_of(1), FINISH_STOP);
+        ck_assert_int_eq(rig_finish(&rig, 1), FINISH_STOP);
         rig_deinit(&rig);
     }
 }
@@ -276,7 +253,7 @@ START_TEST(the_first_row_brings_reply_to_and_counts)
     rig_init(&rig, &config);
     rig_submit(&rig, 1, 20, 40, 1);
     rig_run_until_idle(&rig);
-    struct request_msg request = request_of(2, ids, 40);
+    struct request_msg request = rig_request(2, ids, 40);
     request.sampling.max_tokens = 1;
     request.reply_to = (struct bytes){.data = (const uint8_t *)"there", .size = 5};
     scheduler_submit(rig.scheduler, &request);
@@ -306,10 +283,10 @@ START_TEST(nan_ends_its_request_alone)
     rig_submit(&rig, 2, 60, 30, 8);
     rig_run_until_idle(&rig);
     rig_expect_text(&rig, 1, 20, 10, 2);
-    ck_assert_int_eq(finish_of(1), FINISH_ERROR);
+    ck_assert_int_eq(rig_finish(&rig, 1), FINISH_ERROR);
     ck_assert_int_eq(rig.outputs[rig.num_outputs - 1].error, ERROR_NONE);
     rig_expect_text(&rig, 2, 60, 30, 8);
-    ck_assert_int_eq(get_stats()->num_errors, 1);
+    ck_assert_int_eq(rig_stats(&rig).num_errors, 1);
     rig_expect_idle(&rig);
     rig_deinit(&rig);
 }
@@ -326,7 +303,7 @@ START_TEST(nan_in_a_middle_chunk_stops_only_insertion)
     rig_submit(&rig, 1, 20, 30, 4);
     rig_run_until_idle(&rig);
     rig_expect_text(&rig, 1, 20, 30, 4);
-    ck_assert_int_eq(get_stats()->cached_pages, 2);
+    ck_assert_int_eq(rig_stats(&rig).cached_pages, 2);
     rig.nan_end = 0;
     rig_submit(&rig, 2, 20, 30, 4);
     rig_run_until_idle(&rig);
@@ -351,7 +328,7 @@ START_TEST(abort_wherever_the_request_is)
             rig_submit(&rig, 2, 400, 30, 5);
             for (int32_t i = 0; i < turn; i++)
                 rig_turn(&rig);
-            enum finish_reason before = finish_of(1);
+            enum finish_reason before = rig_finish(&rig, 1);
             int32_t num_tokens = rig_tokens(&rig, 1, NULL, NULL, NULL);
             rig_abort(&rig, 1);
             rig_abort(&rig, 1);
@@ -360,7 +337,7 @@ START_TEST(abort_wherever_the_request_is)
             rig_run_until_idle(&rig);
             ck_assert_int_eq(rig_tokens(&rig, 1, NULL, NULL, &num_after), num_tokens);
             ck_assert_int_eq(num_after, 0);
-            ck_assert_int_eq(finish_of(1), before == FINISH_NONE ? FINISH_ABORT : before);
+            ck_assert_int_eq(rig_finish(&rig, 1), before == FINISH_NONE ? FINISH_ABORT : before);
             rig_expect_text(&rig, 2, 400, 30, 5);
             rig_expect_idle(&rig);
             rig_deinit(&rig);
@@ -379,14 +356,14 @@ START_TEST(abort_of_queued_ones_never_runs_them)
     rig_turn(&rig);
     rig_abort(&rig, 2);
     rig_abort(&rig, 3);
-    ck_assert_int_eq(finish_of(2), FINISH_ABORT);
+    ck_assert_int_eq(rig_finish(&rig, 2), FINISH_ABORT);
     ck_assert(rig_first(&rig, 3)->is_first);
     rig_run_until_idle(&rig);
     rig_expect_text(&rig, 1, 20, 10, 8);
     rig_expect_text(&rig, 2, 40, 10, 0);
     rig_expect_text(&rig, 3, 60, 10, 0);
     rig_expect_text(&rig, 4, 80, 10, 8);
-    ck_assert_int_eq(get_stats()->num_prompt_tokens, 20);
+    ck_assert_int_eq(rig_stats(&rig).num_prompt_tokens, 20);
     rig_expect_idle(&rig);
     rig_deinit(&rig);
 }
@@ -407,7 +384,7 @@ START_TEST(abort_of_a_client_takes_all_of_its_requests)
     rig_run_until_idle(&rig);
     for (uint64_t uid = 1; uid <= 12; uid++)
         if (uid % 4 == 1)
-            ck_assert_int_eq(finish_of(uid), FINISH_ABORT);
+            ck_assert_int_eq(rig_finish(&rig, uid), FINISH_ABORT);
         else
             rig_expect_text(&rig, uid, 20 * (int32_t)uid, 10, 8);
     rig_expect_idle(&rig);
@@ -429,7 +406,7 @@ START_TEST(end_all_ends_all)
     scheduler_end_all(rig.scheduler, ERROR_SHUTTING_DOWN);
     rig_run_until_idle(&rig);
     for (uint64_t uid = 1; uid <= 8; uid++)
-        ck_assert_int_eq(finish_of(uid), FINISH_ERROR);
+        ck_assert_int_eq(rig_finish(&rig, uid), FINISH_ERROR);
     rig_expect_idle(&rig);
     rig_deinit(&rig);
 }
