@@ -15,9 +15,9 @@ struct client_entry {
 };
 
 struct client_table {
-    struct client_entry *entries; /* owned, [max_reqs] */
-    struct client_entry *unused;
-    struct client_entry **buckets; /* owned */
+    struct client_entry *entries;  /* owned, [max_reqs] */
+    struct client_entry *unused;   /* borrowed from entries, by next */
+    struct client_entry **buckets; /* owned, [bucket_mask + 1] */
     uint64_t bucket_mask;
     int32_t num_clients;
 };

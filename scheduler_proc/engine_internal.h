@@ -18,24 +18,26 @@ struct engine_slot {
 };
 
 struct engine_graph {
-    int32_t num_rows; /* a decode step of that many rows */
-    struct graph *graph;
+    int32_t num_rows;    /* a decode step of that many rows */
+    struct graph *graph; /* owned */
 };
 
 struct engine {
     struct engine_config config;
     struct engine_info info;
     struct backend backend;
-    struct device *device;
-    struct stream *scheduler_stream, *engine_stream;
-    struct weights weights; /* kept while the model borrows from it */
-    struct model *model;    /* either this */
-    struct sim *sim;        /* or this */
+    struct device *device;                           /* owned */
+    struct stream *scheduler_stream, *engine_stream; /* owned */
+    struct weights weights;                          /* kept while the model borrows from it */
+    struct model *model;                             /* owned: either this */
+    struct sim *sim;                                 /* owned: or this */
     enum dtype dtype;
     int32_t max_tokens, max_rows; /* of a step, with padding */
 
-    /* Device memory. */
-    void *kv_cache, *staging, *inputs;
+    /* Device memory, owned. */
+    void *kv_cache; /* as in struct model_step */
+    void *staging;  /* [ENGINE_NUM_SLOTS] of slot_size bytes: packed blocks */
+    void *inputs;   /* what step.inputs points into */
     int32_t *page_table, *token_pool, *results, *step_counter;
     size_t slot_size; /* of the staging ring, bytes */
     size_t table_bytes;

@@ -31,18 +31,19 @@ struct model_args {
     int32_t max_tokens, max_rows, max_seq_len;
 };
 
-/* What a step computes on, beside the model. */
+/* What a step computes on, beside the model: borrowed, on the device. */
 struct model_step {
     struct step_inputs inputs;
     int32_t num_tokens, num_rows; /* with padding */
     int32_t max_extend_len, max_kv_len;
-    int32_t *token_pool, *page_table;
+    int32_t *token_pool; /* [max_running_reqs + 1, token_pool_stride] */
+    int32_t *page_table; /* [max_running_reqs + 1, page_table_stride] */
     int32_t token_pool_stride, page_table_stride;
     int32_t page_size;
     void *kv_cache; /* [num_layers][2][num_slots] of model_slot_bytes */
     size_t num_slots;
-    int32_t *results; /* [num_rows] */
-    int32_t *step_counter;
+    int32_t *results;      /* [num_rows] */
+    int32_t *step_counter; /* [1]: steps begun so far; the sampler raises it */
 };
 
 /* Loads the weights with a progress bar, and waits for it. */

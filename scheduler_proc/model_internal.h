@@ -12,20 +12,21 @@ struct device_tensor {
 
 struct layer {
     struct device_tensor input_norm, post_norm, q_norm, k_norm;
-    struct linear_weight *qkv, *o;
+    struct linear_weight *qkv, *o;        /* owned, as the next */
     struct linear_weight *gate_up, *down; /* of a dense layer */
     struct linear_weight *router;         /* of a sparse one */
     struct experts_weight *experts;
 };
 
 struct model {
-    const struct device_ops *device_ops;
+    const struct device_ops *device_ops; /* borrowed, as the next three */
     const struct kernels *kernels;
     struct device *device;
     const struct model_config *config;
     enum dtype dtype;
     int32_t max_tokens, max_rows;
 
+    /* Owned, all pointers that follow. */
     struct layer *layers;       /* [num_layers] */
     struct device_tensor embed; /* of an untied model: else the head's weight serves */
     struct device_tensor final_norm;

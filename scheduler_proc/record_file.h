@@ -13,7 +13,7 @@ struct record_file; /* opaque */
 MUST_CHECK struct status record_file_open(const char *path, struct scheduler *scheduler,
                                           struct record_file **out);
 /* STATUS_IO if anything of it could not be written. The scheduler must not be called any more. */
-struct status record_file_close(struct record_file **file);
+MUST_CHECK struct status record_file_close(struct record_file **file);
 
 /* Replays a recorded file and says on stdout what it held. */
 MUST_CHECK struct status record_file_replay(const char *path);

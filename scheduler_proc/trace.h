@@ -19,7 +19,7 @@ struct trace; /* opaque */
 
 MUST_CHECK struct status trace_open(const char *path, struct trace **out);
 /* Ends the file. STATUS_IO if anything of it could not be written. */
-struct status trace_close(struct trace **trace);
+MUST_CHECK struct status trace_close(struct trace **trace);
 
 struct trace_span {
     enum trace_track track;

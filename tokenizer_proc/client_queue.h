@@ -33,7 +33,7 @@ struct client_queue {
 
 struct client_queues {
     struct client_queue *buckets[CLIENT_NUM_BUCKETS]; /* owned */
-    struct client_queue *newest;
+    struct client_queue *newest;                      /* borrowed: of all, by older */
     size_t num_queues;
     size_t num_blocked; /* of them, with unsent answers */
 };

@@ -1,3 +1,4 @@
+/* rig.c - see rig.h. */
 #include "tests/gpu/rig.h"
 
 #include <math.h>

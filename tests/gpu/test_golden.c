@@ -1,6 +1,7 @@
 /*
- * Golden answers on a card: float32 through engine, core and captured graphs, against transformers.
- * Sums run in other orders than on the CPU, so answers are compared up to the first near tie.
+ * test_golden.c - golden answers on a card: float32 through engine, core and captured graphs,
+ * against transformers. Sums run in other orders than on the CPU, so answers are compared up to
+ * the first near tie.
  */
 #include <stdio.h>
 #include <time.h>

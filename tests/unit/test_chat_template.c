@@ -1,4 +1,7 @@
-/* Chat templates: reference answers, how a model's template is found, what the caller may send. */
+/*
+ * test_chat_template.c - chat templates: reference answers, how a model's template is found, what
+ * the caller may send.
+ */
 #include "tokenizer_proc/chat_template.h"
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* Configs: what is read from either spelling, and what is refused, by its key. */
+/* test_config.c - configs: what is read from either spelling, and what is refused, by its key. */
 #include "scheduler_proc/config.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* The engine without the scheduler's core: batches made by hand. */
+/* test_engine.c - the engine without the scheduler's core: batches made by hand. */
 #include "scheduler_proc/engine.h"
 
 #include <stdio.h>

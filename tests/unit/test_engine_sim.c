@@ -1,6 +1,7 @@
 /*
- * The engine's streams and rings, with a simulated model that turns any mix-up into other tokens:
- * delays before each operation of the device, and nothing may change but the time.
+ * test_engine_sim.c - the engine's streams and rings, with a simulated model that turns any mix-up
+ * into other tokens: delays before each operation of the device, and nothing may change but the
+ * time.
  */
 #include <stdio.h>
 #include <time.h>

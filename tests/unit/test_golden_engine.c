@@ -1,6 +1,6 @@
 /*
- * Golden answers through engine and core: the ids that Hugging Face gives, whatever the caches,
- * chunks, pages, policies, loops and threads; logits of first steps.
+ * test_golden_engine.c - golden answers through engine and core: the ids that Hugging Face gives,
+ * whatever the caches, chunks, pages, policies, loops and threads; logits of first steps.
  */
 #include <math.h>
 #include <stdio.h>

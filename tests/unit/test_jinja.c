@@ -1,4 +1,4 @@
-/* The Jinja engine: reference answers, where bytes come from, limits. */
+/* test_jinja.c - the Jinja engine: reference answers, where bytes come from, limits. */
 #include <pthread.h>
 #include <string.h>
 

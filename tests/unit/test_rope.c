@@ -1,4 +1,6 @@
-/* Rotary frequencies against their definitions; the golden tests compare them with transformers'.
+/*
+ * test_rope.c - rotary frequencies against their definitions; the golden tests compare them with
+ * transformers'.
  */
 #include "scheduler_proc/rope.h"
 

@@ -1,4 +1,4 @@
-/* safetensors files: what is read, and every way in which one can be wrong. */
+/* test_safetensors.c - safetensors files: what is read, and every way in which one can be wrong. */
 #include "scheduler_proc/safetensors.h"
 
 #include <stdio.h>

@@ -1,4 +1,7 @@
-/* The packed block: where things land, padding, and that no section runs into another. */
+/*
+ * test_step_pack.c - the packed block: where things land, padding, and that no section runs into
+ * another.
+ */
 #include "scheduler_proc/step_pack.h"
 
 #include <string.h>

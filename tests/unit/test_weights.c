@@ -1,4 +1,7 @@
-/* Directories of weights: single, sharded, with strays, with a file missing; dummies; formats. */
+/*
+ * test_weights.c - directories of weights: single, sharded, with strays, with a file missing;
+ * dummies; formats.
+ */
 #include "scheduler_proc/weights.h"
 
 #include <math.h>
