@@ -151,7 +151,7 @@ struct status options_parse(int argc, char **argv, const struct option_usage *us
         const char *arg = argv[i];
         if (only_rest || arg[0] != '-' || arg[1] == '\0') {
             if (!rest)
-                return status_error(STATUS_INVALID, "unexpected argument '%s' (try --help)", arg);
+                return status_error(STATUS_INVALID, "unexpected argument '%s'", arg);
             status = list_add(rest, arg);
             continue;
         }
@@ -176,7 +176,7 @@ struct status options_parse(int argc, char **argv, const struct option_usage *us
         const struct option_spec *spec =
             !is_short || strlen(name) == 1 ? find(specs, name, size) : NULL;
         if (!spec)
-            return status_error(STATUS_INVALID, "unknown option '%s' (try --help)", arg);
+            return status_error(STATUS_INVALID, "unknown option '%s'", arg);
         if (spec->type == OPTION_FLAG) {
             if (equals)
                 return status_error(STATUS_INVALID, "--%s takes no value", spec->name);
@@ -195,4 +195,14 @@ void option_list_deinit(struct option_list *list)
 {
     free(list->items);
     *list = (struct option_list){0};
+}
+
+bool options_end_here(const char *program, const struct status *status, bool is_done, int *out_exit)
+{
+    if (!status->code && !is_done)
+        return false;
+    if (status->code)
+        fprintf(stderr, "%s: %s (try --help)\n", program, status->msg);
+    *out_exit = status->code ? EXIT_USAGE : EXIT_SUCCESS;
+    return true;
 }

@@ -24,6 +24,9 @@ enum option_type {
     OPTION_HEADER, /* a line of its own in --help; name is its text */
 };
 
+/* The largest max of an OPTION_INT: up to it whole numbers are exact in a double. */
+#define OPTION_INT_MAX 9007199254740992.0
+
 struct option_list {
     const char **items; /* owned, each borrowed from argv */
     size_t num_items;
@@ -58,5 +61,14 @@ MUST_CHECK struct status options_parse(int argc, char **argv, const struct optio
                                        bool *out_done);
 
 void option_list_deinit(struct option_list *list);
+
+enum { EXIT_USAGE = 2 }; /* of a wrong command line, beside EXIT_SUCCESS and EXIT_FAILURE */
+
+/*
+ * What parsing, and the caller's own checks behind it, mean for main(): true when it ends here with
+ * *out_exit, since help has been printed or something was wrong, which is then said on stderr.
+ */
+bool options_end_here(const char *program, const struct status *status, bool is_done,
+                      int *out_exit);
 
 #endif

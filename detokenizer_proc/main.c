@@ -8,7 +8,7 @@
 #include "detokenizer_proc/text_filter.h"
 #include "proto/link.h"
 
-enum { EXIT_USAGE = 2, NO_FILTER = -1 };
+enum { NO_FILTER = -1 };
 
 struct settings {
     const char *model;
@@ -68,7 +68,7 @@ static struct status parse(int argc, char **argv, struct settings *s, bool *out_
          .value = &s->run,
          .metavar = "N",
          .min = 0,
-         .max = 9007199254740992.0,
+         .max = OPTION_INT_MAX,
          .help = "number of this run: frames of another one are dropped; 0 takes all"},
         {.name = "curve-server-key",
          .type = OPTION_STRING,
@@ -144,18 +144,15 @@ int main(int argc, char **argv)
         .filter = NO_FILTER, .slow_client_bytes = 1 << 20, .slow_client_seconds = 10};
     struct vocabulary vocabulary = {0};
     bool done = false;
+    int exit_code;
     struct status status;
 
     log_open("minisgl-detokenizer");
     status = parse(argc, argv, &settings, &done);
-    if (!status.code && done)
-        return EXIT_SUCCESS;
-    if (!status.code)
+    if (!status.code && !done)
         status = check(&settings);
-    if (status.code) {
-        fprintf(stderr, "minisgl-detokenizer: %s (try --help)\n", status.msg);
-        return EXIT_USAGE;
-    }
+    if (options_end_here("minisgl-detokenizer", &status, done, &exit_code))
+        return exit_code;
     status = vocabulary_open(&vocabulary, settings.model);
     if (status.code == STATUS_NOT_FOUND && settings.filter == NO_FILTER) {
         log_warn("no tokenizer.json in %s: token ids are served without text", settings.model);

@@ -4,11 +4,10 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/options.h"
 #include "proto/link.h"
 #include "scheduler_proc/record_file.h"
 #include "scheduler_proc/settings.h"
-
-enum { EXIT_USAGE = 2 };
 
 static void log_start(const struct settings *s, const struct model_config *model,
                       const struct engine_info *info, int64_t began_ns)
@@ -134,16 +133,13 @@ int main(int argc, char **argv)
 {
     struct settings settings;
     bool done = false;
+    int exit_code;
     struct status status;
 
     log_open("minisgl-scheduler");
     status = settings_parse(argc, argv, &settings, &done);
-    if (!status.code && done)
-        return EXIT_SUCCESS;
-    if (status.code) {
-        fprintf(stderr, "minisgl-scheduler: %s (try --help)\n", status.msg);
-        return EXIT_USAGE;
-    }
+    if (options_end_here("minisgl-scheduler", &status, done, &exit_code))
+        return exit_code;
     status = settings.replay ? record_file_replay(settings.replay) : serve(&settings);
     if (status.code)
         log_error("%s", status.msg);

@@ -158,7 +158,7 @@ static struct status parse(int argc, char **argv, struct settings *s, bool *out_
          .value = &s->run,
          .metavar = "N",
          .min = 0,
-         .max = 9007199254740992.0,
+         .max = OPTION_INT_MAX,
          .help = "number of this run: frames of another one are dropped; 0 takes all"},
         {.name = "curve-server-key",
          .type = OPTION_STRING,

@@ -11,7 +11,7 @@
 #include "tokenizer_proc/loop.h"
 #include "tokenizer_proc/workers.h"
 
-enum { EXIT_USAGE = 2, NO_FILTER = -1, DEFAULT_MAX_THREADS = 4, MIB = 1 << 20 };
+enum { NO_FILTER = -1, DEFAULT_MAX_THREADS = 4, MIB = 1 << 20 };
 
 enum filter { FILTER_ENCODE, FILTER_RENDER, FILTER_JINJA };
 
@@ -89,7 +89,7 @@ static struct status parse(int argc, char **argv, struct settings *s, bool *out_
          .value = &s->run,
          .metavar = "N",
          .min = 0,
-         .max = 9007199254740992.0,
+         .max = OPTION_INT_MAX,
          .help = "number of this run, for the scheduler to know its own; 0 by hand"},
         {.name = "instance",
          .type = OPTION_INT,
@@ -257,18 +257,15 @@ int main(int argc, char **argv)
     struct model_parts parts = {0};
     struct prompt_model model = {0};
     bool is_done = false, has_ended = true;
+    int exit_code;
     struct status status;
 
     log_open("minisgl-tokenizer");
     status = parse(argc, argv, &settings, &is_done);
-    if (status.code == STATUS_OK && is_done)
-        return EXIT_SUCCESS;
-    if (status.code == STATUS_OK)
+    if (status.code == STATUS_OK && !is_done)
         status = check(&settings);
-    if (status.code) {
-        fprintf(stderr, "minisgl-tokenizer: %s (try --help)\n", status.msg);
-        return EXIT_USAGE;
-    }
+    if (options_end_here("minisgl-tokenizer", &status, is_done, &exit_code))
+        return exit_code;
     if (settings.filter != NO_FILTER)
         status = run_filter(&settings, &parts);
     else

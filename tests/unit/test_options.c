@@ -122,5 +122,19 @@ START_TEST(alias_of_one_letter_is_short)
 }
 END_TEST
 
+START_TEST(main_ends_on_help_and_on_errors)
+{
+    struct status fine = status_ok(), wrong = status_error(STATUS_INVALID, "--x: wrong");
+    int exit_code = -1;
+
+    ck_assert(!options_end_here("test", &fine, false, &exit_code));
+    ck_assert_int_eq(exit_code, -1);
+    ck_assert(options_end_here("test", &fine, true, &exit_code));
+    ck_assert_int_eq(exit_code, EXIT_SUCCESS);
+    ck_assert(options_end_here("test", &wrong, false, &exit_code));
+    ck_assert_int_eq(exit_code, EXIT_USAGE);
+}
+END_TEST
+
 CHECK_MAIN("options", alias_of_one_letter_is_short, both_spellings_and_the_rest,
-           errors_name_the_option)
+           errors_name_the_option, main_ends_on_help_and_on_errors)

@@ -53,12 +53,7 @@ bool command_parse(int argc, char **argv, const struct option_usage *usage,
     bool done = false;
     struct status status = options_parse(argc, argv, usage, specs, rest, &done);
 
-    if (!status.code && !done)
-        return false;
-    if (status.code)
-        fprintf(stderr, "%s: %s (try --help)\n", usage->program, status.msg);
-    *out_exit = status.code ? EXIT_USAGE : EXIT_OK;
-    return true;
+    return options_end_here(usage->program, &status, done, out_exit);
 }
 
 struct status command_connect(const struct server_choice *choice, struct server *server,

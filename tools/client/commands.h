@@ -10,7 +10,7 @@
 #include "tools/client/client.h"
 #include "tools/client/server.h"
 
-enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
+enum { EXIT_OK = 0, EXIT_FAILED = 1 };
 
 int command_generate(int argc, char **argv);
 int command_chat(int argc, char **argv);

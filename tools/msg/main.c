@@ -12,9 +12,9 @@
 #include "common/log.h"
 #include "common/options.h"
 #include "proto/link.h"
-#include "transcode.h"
+#include "tools/msg/transcode.h"
 
-enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, LINGER_MS = 1000, POLL_MS = 250 };
+enum { EXIT_OK = 0, EXIT_FAILED = 1, LINGER_MS = 1000, POLL_MS = 250 };
 
 enum verb { VERB_SEND, VERB_RECV, VERB_REQUEST };
 
@@ -215,7 +215,7 @@ static struct status parse(int argc, char **argv, struct msg_options *options, b
     while (verb < 3 && strcmp(rest.items[0], verbs[verb]) != 0)
         verb++;
     if (verb == 3)
-        status = status_error(STATUS_INVALID, "say one of send, recv and request (try --help)");
+        status = status_error(STATUS_INVALID, "say one of send, recv and request");
     else
         options->verb = (enum verb)verb;
 out:
@@ -258,17 +258,14 @@ int main(int argc, char **argv)
     struct msg_options options = {.count = -1, .timeout_s = -1};
     struct session session = {.options = &options};
     bool is_done = false;
+    int exit_code;
     struct status status = parse(argc, argv, &options, &is_done);
 
     log_open("minisgl-msg");
-    if (status.code == STATUS_OK && is_done)
-        return EXIT_OK;
-    if (status.code == STATUS_OK)
+    if (status.code == STATUS_OK && !is_done)
         status = choose(&options, &session);
-    if (status.code) {
-        fprintf(stderr, "minisgl-msg: %s\n", status.msg);
-        return EXIT_USAGE;
-    }
+    if (options_end_here("minisgl-msg", &status, is_done, &exit_code))
+        return exit_code;
     link_catch_signals();
     arena_init(&session.arena, 0, 0);
     struct link_args args = {.kind = session.kind,

@@ -1,5 +1,5 @@
 /* transcode.c - see transcode.h. */
-#include "transcode.h"
+#include "tools/msg/transcode.h"
 
 #include <errno.h>
 #include <stdlib.h>
