@@ -1,6 +1,6 @@
 /*
- * jinja_parser.h - tokens to a tree; what the two halves of the parser, statements
- * (jinja_parser.c) and expressions (jinja_parse_expression.c), share.
+ * jinja_parser.h - tokens to a tree; what the parts of the parser share: a template as a whole
+ * (jinja_parser.c), statements, expressions, and what takes arguments (jinja_parse_*.c).
  *
  * Functions return NULL or false when parsing failed, with the reason in parser->status.
  */
@@ -63,14 +63,19 @@ enum jinja_tuple_flags {
     TUPLE_STOP_AT_RECURSIVE = 1 << 2,
 };
 
+/* Statements up to `{% end`, where end is one of the names given (with a space behind each). The
+ * name is left as the current token. */
+struct jinja_node *jinja_parse_body(struct jinja_parser *parser, const char *ends);
 struct jinja_node *jinja_parse_expression(struct jinja_parser *parser);
 /* One expression, or a tuple of them if there is a comma. */
 struct jinja_node *jinja_parse_tuple(struct jinja_parser *parser, int flags);
-/* x, (x, y), x.y: what `set` and `for` assign to; the latter only where with_namespace. */
-struct jinja_node *jinja_parse_target(struct jinja_parser *parser, bool with_namespace);
 /* `| name(...)` any number of times behind node; starts_inline: the first without its bar. */
 struct jinja_node *jinja_parse_filters(struct jinja_parser *parser, struct jinja_node *node,
                                        bool starts_inline);
+/* `(...)` behind what is called; `is` has been read. */
+struct jinja_node *jinja_parse_call(struct jinja_parser *parser, struct jinja_node *callee);
+struct jinja_node *jinja_parse_test(struct jinja_parser *parser, struct jinja_node *node);
+/* A sign, an atom and what stands behind it; filters and tests only where with_filter. */
 struct jinja_node *jinja_parse_unary(struct jinja_parser *parser, bool with_filter);
 
 #endif
