@@ -4,6 +4,7 @@
  * Small ones are searched from the front; from INDEX_FROM entries on there are slots beside the
  * entries: an open hash table of entry numbers + 1.
  */
+#include "common/hash.h"
 #include "tokenizer_proc/jinja_string.h"
 
 enum { INDEX_FROM = 16 };
@@ -11,12 +12,11 @@ enum { INDEX_FROM = 16 };
 /* Equal keys hash equally: 1, 1.0 and true are one key. Containers hash by their size alone. */
 static uint64_t hash_key(struct jinja_value key)
 {
-    uint64_t hash = 14695981039346656037u;
+    uint64_t hash = hash_start;
 
     switch (key.type) {
     case JINJA_STRING:
-        for (size_t i = 0; i < key.string->size; i++)
-            hash = (hash ^ (unsigned char)key.string->data[i]) * 1099511628211u;
+        hash = hash_bytes(hash, key.string->data, key.string->size);
         return hash ^ hash >> 29;
     case JINJA_BOOL:
         return (uint64_t)key.boolean * 0x9E3779B97F4A7C15u >> 7;

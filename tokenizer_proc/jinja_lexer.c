@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "common/utf8.h"
 #include "tokenizer_proc/jinja_lexer_parts.h"
 #include "tokenizer_proc/jinja_string.h"
 #include "tokenizer_proc/jinja_unicode.h"
@@ -355,7 +356,7 @@ static bool normalise(struct lexer *lexer, const char *source, size_t size)
     char *copy = arena_alloc(lexer->arena, size + 1);
     size_t length = 0;
 
-    if (!jinja_is_utf8(source, size))
+    if (!utf8_is_valid(source, size))
         return jinja_lex_fail(lexer, "not valid UTF-8");
     if (!copy)
         return jinja_lex_no_memory(lexer);

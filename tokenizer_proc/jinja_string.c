@@ -8,6 +8,8 @@
 
 #include <stdint.h>
 
+#include "common/utf8.h"
+
 /* ---- UTF-8 ---- */
 
 uint32_t jinja_next_char(const char *data, size_t size, size_t *offset)
@@ -46,20 +48,6 @@ uint32_t jinja_previous_char(const char *data, size_t *offset)
     return jinja_next_char(data, end, &start);
 }
 
-bool jinja_is_utf8(const char *data, size_t size)
-{
-    for (size_t offset = 0; offset < size;) {
-        char again[4];
-        size_t start = offset;
-        uint32_t c = jinja_next_char(data, size, &offset);
-        size_t length =
-            jinja_put_char(again, c); /* what is not the shortest form comes back changed */
-        if (length != offset - start || memcmp(again, data + start, length) != 0)
-            return false;
-    }
-    return true;
-}
-
 size_t jinja_count_chars(const char *data, size_t size)
 {
     size_t count = 0;
@@ -82,28 +70,7 @@ size_t jinja_char_offset(const char *data, size_t size, size_t index)
 
 size_t jinja_put_char(char *out, uint32_t c)
 {
-    if (c > 0x10FFFF || (c >= 0xD800 && c <= 0xDFFF))
-        c = 0xFFFD;
-    if (c < 0x80) {
-        out[0] = (char)c;
-        return 1;
-    }
-    if (c < 0x800) {
-        out[0] = (char)(0xC0 | c >> 6);
-        out[1] = (char)(0x80 | (c & 0x3F));
-        return 2;
-    }
-    if (c < 0x10000) {
-        out[0] = (char)(0xE0 | c >> 12);
-        out[1] = (char)(0x80 | (c >> 6 & 0x3F));
-        out[2] = (char)(0x80 | (c & 0x3F));
-        return 3;
-    }
-    out[0] = (char)(0xF0 | c >> 18);
-    out[1] = (char)(0x80 | (c >> 12 & 0x3F));
-    out[2] = (char)(0x80 | (c >> 6 & 0x3F));
-    out[3] = (char)(0x80 | (c & 0x3F));
-    return 4;
+    return utf8_encode(out, c > 0x10FFFF || (c >= 0xD800 && c <= 0xDFFF) ? 0xFFFD : c);
 }
 
 /* ---- ranges ---- */

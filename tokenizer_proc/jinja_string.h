@@ -74,7 +74,6 @@ uint32_t jinja_previous_char(const char *data, size_t *offset);
 size_t jinja_count_chars(const char *data, size_t size);
 /* The offset of character number index, size if there are fewer. */
 size_t jinja_char_offset(const char *data, size_t size, size_t index);
-bool jinja_is_utf8(const char *data, size_t size);
 /* At most 4 bytes; surrogates become U+FFFD. */
 size_t jinja_put_char(char *out, uint32_t character);
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/utf8.h"
 #include "tokenizer_proc/jinja.h"
 #include "tokenizer_proc/jinja_string.h"
 
@@ -22,7 +23,7 @@ static void check_output(const struct jinja_output *output)
 {
     size_t end = 0;
 
-    require(jinja_is_utf8(output->text, output->size));
+    require(utf8_is_valid(output->text, output->size));
     require(output->text[output->size] == '\0');
     for (size_t i = 0; i < output->num_ranges; i++) {
         require(output->ranges[i].start >= end + (i > 0));
