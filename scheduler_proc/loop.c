@@ -18,6 +18,7 @@ enum {
     LINGER_MS = 1000,
     WATCH_INTERVAL_MS = 1000, /* of what has no event of its own */
     STALL_INTERVAL_MS = 10,
+    LAST_LOOK_MS = 20, /* what a tokenizer sent before it ended may still be on its way */
 };
 
 static const int64_t ns_per_ms = 1000000;
@@ -338,6 +339,7 @@ static struct status turn_until_done(struct loop *loop)
 {
     const struct batch *previous = NULL;
     const struct batch *batch = NULL;
+    uint64_t num_seen = UINT64_MAX; /* frames that had come at the last look */
     int timeout_ms = 0;
     struct status status = status_ok();
 
@@ -356,9 +358,12 @@ static struct status turn_until_done(struct loop *loop)
         timeout_ms = 0;
         if (batch)
             status = process(loop, batch);
-        else if (!previous && loop->is_draining && !scheduler_has_work(loop->scheduler))
-            return status;
-        else if (!previous)
+        else if (!previous && loop->is_draining && !scheduler_has_work(loop->scheduler)) {
+            if (num_seen == loop->counters.frames_in)
+                return status;
+            num_seen = loop->counters.frames_in;
+            timeout_ms = LAST_LOOK_MS;
+        } else if (!previous)
             timeout_ms = idle_timeout_ms(loop);
         if (status.code)
             return status;
