@@ -198,7 +198,7 @@ static struct status open_template(const char *path, const char *dir, struct cha
     arena_init(&template->arena, 0, 0);
     struct status status = load(template, path, dir);
     if (status.code) {
-        chat_template_destroy(template);
+        chat_template_destroy(&template);
         return status;
     }
     *out = template;
@@ -215,14 +215,17 @@ struct status chat_template_open_file(const char *path, const char *dir, struct 
     return open_template(path, dir, out);
 }
 
-void chat_template_destroy(struct chat_template *template)
+void chat_template_destroy(struct chat_template **template_ptr)
 {
+    struct chat_template *template = *template_ptr;
+
     if (!template)
         return;
-    jinja_destroy(template->main);
-    jinja_destroy(template->tool_use);
+    jinja_destroy(&template->main);
+    jinja_destroy(&template->tool_use);
     arena_deinit(&template->arena);
     free(template);
+    *template_ptr = NULL;
 }
 
 /* ---- content parts ---- */

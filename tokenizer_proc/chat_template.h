@@ -49,7 +49,7 @@ MUST_CHECK struct status chat_template_open(const char *dir, struct chat_templat
 /* The same with the template in the file at path, and the special tokens of dir (NULL: none). */
 MUST_CHECK struct status chat_template_open_file(const char *path, const char *dir,
                                                  struct chat_template **out);
-void chat_template_destroy(struct chat_template *template);
+void chat_template_destroy(struct chat_template **template);
 
 /*
  * Renders into the arena. STATUS_INVALID: the template refuses these messages, in its own words

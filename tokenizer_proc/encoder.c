@@ -32,20 +32,23 @@ struct status encoder_create(const struct tokenizer *tokenizer, struct encoder *
     encoder->tokenizer = tokenizer;
     struct status status = words_init(&encoder->words, tokenizer);
     if (status.code) {
-        encoder_destroy(encoder);
+        encoder_destroy(&encoder);
         return status;
     }
     *out = encoder;
     return status;
 }
 
-void encoder_destroy(struct encoder *encoder)
+void encoder_destroy(struct encoder **encoder_ptr)
 {
+    struct encoder *encoder = *encoder_ptr;
+
     if (!encoder)
         return;
     words_deinit(&encoder->words);
     nfc_deinit(&encoder->nfc);
     free(encoder);
+    *encoder_ptr = NULL;
 }
 
 static struct status add_ids(struct token_list *out, const int32_t *ids, size_t n)

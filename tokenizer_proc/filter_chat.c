@@ -66,7 +66,7 @@ static struct status jinja_line(struct filter *filter, const struct json_value *
         status = jinja_compile(source->text.data, source->text.size, &template);
     if (!status.code)
         status = jinja_render(template, &args, &filter->arena, out);
-    jinja_destroy(template);
+    jinja_destroy(&template);
     return status;
 }
 

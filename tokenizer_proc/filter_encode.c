@@ -91,6 +91,6 @@ struct status filter_encode(const struct tokenizer *tokenizer, FILE *in, FILE *o
     token_list_deinit(&filter.ids);
     json_writer_deinit(&filter.writer);
     arena_deinit(&filter.arena);
-    encoder_destroy(filter.encoder);
+    encoder_destroy(&filter.encoder);
     return status;
 }

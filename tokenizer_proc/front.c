@@ -175,7 +175,7 @@ static void finish(struct front *front, struct client_queue *client, struct job 
     count_answer(front, job);
     if (job->answer.size)
         deliver(front, client, &job->answer);
-    job_destroy(job);
+    job_destroy(&job);
 }
 
 /* Lets go of what is done at the head of the client's queue. */
@@ -322,7 +322,7 @@ static void take_frame(struct front *front, const struct link_frame *frame)
     struct status status = job_create(frame->data, &job, &decoded, &fault);
     if (status.code || decoded.code == STATUS_FORMAT) {
         drop_frame(front, status.code ? status.msg : decoded.msg);
-        job_destroy(job);
+        job_destroy(&job);
         client_queue_give(&front->clients, client);
     } else if (decoded.code) {
         refuse(front, client, job,
@@ -405,7 +405,7 @@ static void end_jobs(struct front *front)
             if (message_encode(&message, &front->frame).code == STATUS_OK)
                 deliver(front, client, &front->frame);
             if (job->is_done)
-                job_destroy(job);
+                job_destroy(&job);
         }
         client->first_job = NULL;
     }
@@ -424,7 +424,7 @@ bool front_close(struct front **front_ptr)
     link_close(&front->endpoint, LINGER_MS);
     link_close(&front->scheduler, LINGER_MS);
     client_queues_deinit(&front->clients);
-    rid_ring_destroy(front->rids);
+    rid_ring_destroy(&front->rids);
     frame_buffer_deinit(&front->frame);
     json_writer_deinit(&front->text);
     free(front);

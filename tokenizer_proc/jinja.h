@@ -68,7 +68,7 @@ struct jinja_output {
 /* Compiles size bytes of UTF-8 (copied). Errors (STATUS_FORMAT) name the line. */
 MUST_CHECK struct status jinja_compile(const char *source, size_t size,
                                        struct jinja_template **out);
-void jinja_destroy(struct jinja_template *template);
+void jinja_destroy(struct jinja_template **template);
 
 /* Whether the template itself walks through message content given as a list of parts: there is a
  * `for` over something called `content`. */

@@ -236,16 +236,19 @@ struct status jinja_compile(const char *source, size_t size, struct jinja_templa
     *out = template;
     template = NULL;
 out:
-    jinja_destroy(template);
+    jinja_destroy(&template);
     return status;
 }
 
-void jinja_destroy(struct jinja_template *template)
+void jinja_destroy(struct jinja_template **template_ptr)
 {
+    struct jinja_template *template = *template_ptr;
+
     if (!template)
         return;
     arena_deinit(&template->arena);
     free(template);
+    *template_ptr = NULL;
 }
 
 bool jinja_loops_over_content(const struct jinja_template *template)

@@ -53,8 +53,10 @@ struct status job_create(struct bytes frame, struct job **out, struct status *ou
     return status_ok();
 }
 
-void job_destroy(struct job *job)
+void job_destroy(struct job **job_ptr)
 {
+    struct job *job = *job_ptr;
+
     if (!job)
         return;
     frame_buffer_deinit(&job->answer);
@@ -62,6 +64,7 @@ void job_destroy(struct job *job)
     arena_deinit(&job->arena);
     free(job->frame);
     free(job);
+    *job_ptr = NULL;
 }
 
 static void encode_answer(struct job *job, const struct message *message)

@@ -40,7 +40,7 @@ struct job {
  * NO_MEMORY): out_status and out_fault are message_decode's. */
 MUST_CHECK struct status job_create(struct bytes frame, struct job **out, struct status *out_status,
                                     struct message_fault *out_fault);
-void job_destroy(struct job *job); /* NULL is fine */
+void job_destroy(struct job **job);
 
 /* Does what a generate, tokenize or render asks for, on a worker's thread. */
 void job_run(struct job *job, struct prompt_maker *maker);

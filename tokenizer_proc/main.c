@@ -275,8 +275,8 @@ int main(int argc, char **argv)
     if (status.code)
         log_error("%s", status.msg);
     if (has_ended) {
-        chat_template_destroy(parts.chat);
-        tokenizer_destroy(parts.tokenizer);
+        chat_template_destroy(&parts.chat);
+        tokenizer_destroy(&parts.tokenizer);
     }
     return status.code ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -11,7 +11,7 @@ struct status prompt_maker_init(struct prompt_maker *maker, const struct prompt_
 
 void prompt_maker_deinit(struct prompt_maker *maker)
 {
-    encoder_destroy(maker->encoder);
+    encoder_destroy(&maker->encoder);
     token_list_deinit(&maker->ids);
     *maker = (struct prompt_maker){0};
 }

@@ -48,9 +48,10 @@ struct status rid_ring_create(struct rid_ring **out)
     return status_ok();
 }
 
-void rid_ring_destroy(struct rid_ring *ring)
+void rid_ring_destroy(struct rid_ring **ring)
 {
-    free(ring);
+    free(*ring);
+    *ring = NULL;
 }
 
 /* Takes an entry out of its bucket's chain. */

@@ -16,7 +16,7 @@ enum { RID_RING_SIZE = 16384 };
 struct rid_ring; /* opaque */
 
 MUST_CHECK struct status rid_ring_create(struct rid_ring **out);
-void rid_ring_destroy(struct rid_ring *ring); /* NULL is fine */
+void rid_ring_destroy(struct rid_ring **ring);
 
 /* rid: at most MAX_RID_BYTES. */
 void rid_ring_put(struct rid_ring *ring, const struct client_id *client, struct bytes rid,

@@ -14,7 +14,7 @@ struct status tokenizer_load(const char *json, size_t size, struct tokenizer **o
         return status_error(STATUS_NO_MEMORY, "no memory for a tokenizer");
     struct status status = tokenizer_json_read(tokenizer, json, size);
     if (status.code) {
-        tokenizer_destroy(tokenizer);
+        tokenizer_destroy(&tokenizer);
         return status;
     }
     *out = tokenizer;
@@ -36,8 +36,10 @@ struct status tokenizer_open(const char *dir, struct tokenizer **out)
     return status;
 }
 
-void tokenizer_destroy(struct tokenizer *tokenizer)
+void tokenizer_destroy(struct tokenizer **tokenizer_ptr)
 {
+    struct tokenizer *tokenizer = *tokenizer_ptr;
+
     if (!tokenizer)
         return;
     added_tokens_deinit(&tokenizer->added);
@@ -46,6 +48,7 @@ void tokenizer_destroy(struct tokenizer *tokenizer)
     vocab_index_deinit(&tokenizer->vocab_index);
     vocabulary_builder_deinit(&tokenizer->vocab);
     free(tokenizer);
+    *tokenizer_ptr = NULL;
 }
 
 int32_t tokenizer_vocab_size(const struct tokenizer *tokenizer)

@@ -28,14 +28,14 @@ MUST_CHECK struct status tokenizer_open(const char *dir, struct tokenizer **out)
 
 /* Reads the bytes of a tokenizer.json, which are not needed afterwards. */
 MUST_CHECK struct status tokenizer_load(const char *json, size_t size, struct tokenizer **out);
-void tokenizer_destroy(struct tokenizer *tokenizer); /* NULL is fine */
+void tokenizer_destroy(struct tokenizer **tokenizer);
 
 /* The largest id + 1. */
 int32_t tokenizer_vocab_size(const struct tokenizer *tokenizer);
 
 /* The tokenizer must outlive its encoders. */
 MUST_CHECK struct status encoder_create(const struct tokenizer *tokenizer, struct encoder **out);
-void encoder_destroy(struct encoder *encoder); /* NULL is fine */
+void encoder_destroy(struct encoder **encoder);
 
 struct encode_args {
     const char *text; /* UTF-8; may hold NUL */

@@ -153,7 +153,7 @@ static void destroy_list(struct job_list *list)
     struct job *job;
 
     while ((job = list_pop(list)))
-        job_destroy(job);
+        job_destroy(&job);
 }
 
 /* Waits until no thread runs; false when the time is up. */

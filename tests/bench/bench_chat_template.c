@@ -77,6 +77,6 @@ int main(int argc, char **argv)
     measure(template, 1);
     measure(template, 20);
     measure(template, 100);
-    chat_template_destroy(template);
+    chat_template_destroy(&template);
     return 0;
 }

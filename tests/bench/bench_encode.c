@@ -101,8 +101,8 @@ int main(int argc, char **argv)
     if (!status.code && argc > 4)
         write_ids(argv[4], &ids);
     token_list_deinit(&ids);
-    encoder_destroy(encoder);
-    tokenizer_destroy(tokenizer);
+    encoder_destroy(&encoder);
+    tokenizer_destroy(&tokenizer);
     file_map_close(&text);
     return status.code ? 1 : 0;
 }

@@ -19,7 +19,7 @@ int main(int argc, char **argv)
         status = chat_template_open_file(argv[2], NULL, &template);
         if (!status.code)
             status = filter_render(template, stdin, stdout);
-        chat_template_destroy(template);
+        chat_template_destroy(&template);
     } else {
         fprintf(stderr, "usage: chat_filter jinja | render TEMPLATE\n");
         return 2;

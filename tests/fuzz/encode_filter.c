@@ -20,7 +20,7 @@ int main(int argc, char **argv)
     file_map_close(&map);
     if (!status.code)
         status = filter_encode(tokenizer, stdin, stdout);
-    tokenizer_destroy(tokenizer);
+    tokenizer_destroy(&tokenizer);
     if (status.code)
         fprintf(stderr, "encode_filter: %s\n", status.msg);
     return status.code ? 1 : 0;

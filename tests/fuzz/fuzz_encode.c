@@ -187,7 +187,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct status status = encoder_encode(warm[which], &args, &ids);
     expect(!status.code == (utf8_is_valid(data + 4, args.size)));
     if (num_runs++ % 128 == 0 || !fresh[which]) { /* often enough, and a new cache is not cheap */
-        encoder_destroy(fresh[which]);
+        encoder_destroy(&fresh[which]);
         fresh[which] = NULL;
         expect(!encoder_create(tokenizers[which], &fresh[which]).code);
     }

@@ -57,7 +57,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
         status = jinja_render(template, &args, &arena, &output);
     if (!status.code)
         check_output(&output);
-    jinja_destroy(template);
+    jinja_destroy(&template);
     arena_deinit(&arena);
     return 0;
 }

@@ -33,7 +33,7 @@ static void encode_twice(const struct tokenizer *tokenizer, const char *text, si
     /* No id is checked against the vocabulary: a template may name any. */
     token_list_deinit(&first);
     token_list_deinit(&second);
-    encoder_destroy(encoder);
+    encoder_destroy(&encoder);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -56,6 +56,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     expect(!status.code == (tokenizer != NULL));
     if (tokenizer)
         encode_twice(tokenizer, text, sizeof(text) - 1);
-    tokenizer_destroy(tokenizer);
+    tokenizer_destroy(&tokenizer);
     return 0;
 }

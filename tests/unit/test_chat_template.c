@@ -22,7 +22,7 @@ static void start(void)
 
 static void stop(void)
 {
-    chat_template_destroy(template);
+    chat_template_destroy(&template);
     arena_deinit(&arena);
 }
 
@@ -48,7 +48,7 @@ static void open_named(struct reference *reference, const char *name)
 
     if (strcmp(reference->name, name) == 0)
         return;
-    chat_template_destroy(template);
+    chat_template_destroy(&template);
     template = NULL;
     snprintf(file, sizeof(file), "golden/templates/%s.jinja", name);
     struct status status = chat_template_open_file(lines_path(file), NULL, &template);
@@ -236,7 +236,7 @@ START_TEST(parts_are_joined_where_the_template_does_not)
     ck_assert_uint_eq(out.num_ranges, 2);
     ck_assert_uint_eq(out.ranges[0].start, 1);
     ck_assert_uint_eq(out.ranges[0].end, 6);
-    chat_template_destroy(template);
+    chat_template_destroy(&template);
     template = NULL;
     open_text(
         "{% for m in messages %}{% for p in m.content %}<{{ p.text }}>{% endfor %}{% endfor %}");

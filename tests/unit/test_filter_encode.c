@@ -25,7 +25,7 @@ static char *run(const char *in, size_t size)
     ck_assert_msg(!status.code, "%s", status.msg);
     fclose(from);
     fclose(to);
-    tokenizer_destroy(tokenizer);
+    tokenizer_destroy(&tokenizer);
     return answer;
 }
 

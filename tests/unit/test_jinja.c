@@ -19,7 +19,7 @@ static struct status render_case(const struct json_value *line, struct arena *ar
         status = jinja_compile(source->text.data, source->text.size, &template);
     if (!status.code)
         status = jinja_render(template, &args, arena, out);
-    jinja_destroy(template);
+    jinja_destroy(&template);
     return status;
 }
 
@@ -87,7 +87,7 @@ static const char *mark(const char *source, const char *context)
         text[size++] = output.text[i];
     }
     ck_assert_uint_eq(range, output.num_ranges);
-    jinja_destroy(template);
+    jinja_destroy(&template);
     arena_deinit(&arena);
     return text;
 }
@@ -161,7 +161,7 @@ static struct status render_text(const char *source, struct jinja_limits limits)
     struct status status = jinja_compile(source, strlen(source), &template);
     if (!status.code)
         status = jinja_render(template, &args, &arena, &output);
-    jinja_destroy(template);
+    jinja_destroy(&template);
     arena_deinit(&arena);
     return status;
 }
@@ -351,7 +351,7 @@ START_TEST(knows_who_walks_through_content)
         ck_assert_int_eq(jinja_compile(cases[i].source, strlen(cases[i].source), &template).code,
                          0);
         ck_assert_msg(jinja_loops_over_content(template) == cases[i].loops, "%s", cases[i].source);
-        jinja_destroy(template);
+        jinja_destroy(&template);
     }
 }
 END_TEST

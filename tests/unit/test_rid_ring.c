@@ -34,7 +34,7 @@ START_TEST(names_belong_to_their_clients)
     ck_assert_uint_eq(rid_ring_find(ring, &bob, rid("a")), 2);
     ck_assert_uint_eq(rid_ring_find(ring, &alice, rid("ab")), 3);
     ck_assert_uint_eq(rid_ring_find(ring, &bob, rid("ab")), 0);
-    rid_ring_destroy(ring);
+    rid_ring_destroy(&ring);
 }
 END_TEST
 
@@ -45,7 +45,7 @@ START_TEST(of_equal_names_the_later_counts)
     rid_ring_put(ring, &alice, rid("a"), 1);
     rid_ring_put(ring, &alice, rid("a"), 2);
     ck_assert_uint_eq(rid_ring_find(ring, &alice, rid("a")), 2);
-    rid_ring_destroy(ring);
+    rid_ring_destroy(&ring);
 }
 END_TEST
 
@@ -64,7 +64,7 @@ START_TEST(the_oldest_names_are_forgotten)
         snprintf(text, sizeof(text), "%0*d", i % 2 ? MAX_RID_BYTES : 10, i);
         ck_assert_uint_eq(rid_ring_find(ring, i % 3 ? &alice : &bob, rid(text)), expected);
     }
-    rid_ring_destroy(ring);
+    rid_ring_destroy(&ring);
 }
 END_TEST
 

@@ -32,8 +32,8 @@ static void load(struct fixture *fixture, const char *name)
 
 static void unload(struct fixture *fixture)
 {
-    encoder_destroy(fixture->encoder);
-    tokenizer_destroy(fixture->tokenizer);
+    encoder_destroy(&fixture->encoder);
+    tokenizer_destroy(&fixture->tokenizer);
     token_list_deinit(&fixture->ids);
 }
 
@@ -283,7 +283,7 @@ static void *encode_references(void *context)
     ck_assert_int_eq(encoder_create(fixture.tokenizer, &fixture.encoder).code, STATUS_OK);
     for (int i = 0; i < 3; i++)
         lines_each("golden/encode_mini.jsonl", check_line, &fixture);
-    encoder_destroy(fixture.encoder);
+    encoder_destroy(&fixture.encoder);
     token_list_deinit(&fixture.ids);
     return NULL;
 }
@@ -516,7 +516,7 @@ START_TEST(what_is_not_understood_is_refused_by_name)
         struct status status = tokenizer_load(cases[i].json, strlen(cases[i].json), &tokenizer);
         ck_assert_msg(status.code == cases[i].code, "%s: %s", cases[i].json, status.msg);
         ck_assert_msg(strstr(status.msg, cases[i].name), "%s: %s", cases[i].json, status.msg);
-        tokenizer_destroy(tokenizer);
+        tokenizer_destroy(&tokenizer);
     }
 }
 END_TEST

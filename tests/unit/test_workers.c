@@ -81,7 +81,7 @@ START_TEST(a_job_gives_an_answer_and_a_request)
     decode(&job->answer, &arena, &message);
     ck_assert_int_eq(message.error.code, ERROR_OVERLOADED);
     ck_assert_uint_eq(job->request.size, 0);
-    job_destroy(job);
+    job_destroy(&job);
     prompt_maker_deinit(&maker);
     arena_deinit(&arena);
 }
@@ -119,7 +119,7 @@ START_TEST(what_the_model_cannot_take_is_refused)
         decode(&job->answer, &arena, &message);
         ck_assert_int_eq(message.type, cases[i].code ? MESSAGE_ERROR : MESSAGE_ACCEPTED);
         ck_assert_uint_eq(job->request.size > 0, cases[i].code == ERROR_NONE);
-        job_destroy(job);
+        job_destroy(&job);
     }
     prompt_maker_deinit(&maker);
     arena_deinit(&arena);
@@ -149,7 +149,7 @@ START_TEST(all_that_is_pushed_comes_back_done)
             ck_assert(!seen[job->uid - 1]);
             seen[job->uid - 1] = true;
             num_done++;
-            job_destroy(job);
+            job_destroy(&job);
         }
     }
     ck_assert(workers_stop(&workers, 5000));
