@@ -5,7 +5,8 @@
  *   offline   the 256 requests of bench_offline256.h, all at once: tokens a second
  *   latency   batches of 1, 16, 64, 256 streams, 128 tokens in, 512 out: milliseconds a step
  *   prefill   64 prompts of 1024 tokens, 1 out: seconds
- *   serve     Poisson arrivals with shared prefixes: percentiles of TTFT and TPOT
+ *   serve     Poisson arrivals with shared prefixes: percentiles of TTFT and TPOT, and of the
+ * longest pause in each stream
  *
  * Each load runs --warmup times unseen, then --passes times with fresh prompts; figures are medians
  * over the passes.
@@ -118,6 +119,7 @@ static struct status serve_load(const struct bench *bench, uint64_t pass, struct
 struct figures {
     double wall_s, tokens_per_s, prompt_tokens_per_s, step_ms;
     double ttft_ms[3], tpot_ms[3]; /* p50, p90, p99 */
+    double gap_ms[3], gap_max_ms;  /* of the longest pause in each stream */
     double cached_share;
     int64_t prompt_tokens, completion_tokens;
     size_t num_errors;
@@ -129,13 +131,15 @@ static struct status measure(const struct bench_run *run, struct figures *out)
 {
     double *ttft = malloc((run->num_samples + 1) * sizeof(*ttft));
     double *tpot = malloc((run->num_samples + 1) * sizeof(*tpot));
+    double *gap = malloc((run->num_samples + 1) * sizeof(*gap));
     size_t num_ttft = 0, num_tpot = 0;
     int64_t first_ns = 0, last_ns = 0;
     int32_t longest = 0;
 
-    if (!ttft || !tpot) {
+    if (!ttft || !tpot || !gap) {
         free(ttft);
         free(tpot);
+        free(gap);
         return status_error(STATUS_NO_MEMORY, "no memory for figures");
     }
     for (size_t i = 0; i < run->num_samples; i++) {
@@ -143,9 +147,11 @@ static struct status measure(const struct bench_run *run, struct figures *out)
         if (s->error || s->completion_tokens < 1)
             continue;
         ttft[num_ttft++] = (double)(s->first_ns - s->sent_ns) / 1e6;
-        if (s->completion_tokens > 1)
+        if (s->completion_tokens > 1) {
+            gap[num_tpot] = (double)s->longest_gap_ns / 1e6;
             tpot[num_tpot++] =
                 (double)(s->last_ns - s->first_ns) / 1e6 / (s->completion_tokens - 1);
+        }
         /* Streams that decode together: from when the last of them began to when all ended. */
         first_ns = s->first_ns > first_ns ? s->first_ns : first_ns;
         last_ns = s->last_ns > last_ns ? s->last_ns : last_ns;
@@ -165,9 +171,12 @@ static struct status measure(const struct bench_run *run, struct figures *out)
     for (int q = 0; q < 3; q++) {
         out->ttft_ms[q] = bench_quantile(ttft, num_ttft, quantiles[q]);
         out->tpot_ms[q] = bench_quantile(tpot, num_tpot, quantiles[q]);
+        out->gap_ms[q] = bench_quantile(gap, num_tpot, quantiles[q]);
     }
+    out->gap_max_ms = bench_quantile(gap, num_tpot, 1);
     free(ttft);
     free(tpot);
+    free(gap);
     return status_ok();
 }
 
@@ -197,6 +206,9 @@ static void report(struct bench *bench, const char *load, const struct figures *
         {"tpot_p50", "ms", offsetof(struct figures, tpot_ms[0])},
         {"tpot_p90", "ms", offsetof(struct figures, tpot_ms[1])},
         {"tpot_p99", "ms", offsetof(struct figures, tpot_ms[2])},
+        {"gap_p50", "ms", offsetof(struct figures, gap_ms[0])},
+        {"gap_p99", "ms", offsetof(struct figures, gap_ms[2])},
+        {"gap_max", "ms", offsetof(struct figures, gap_max_ms)},
         {"cached_share", "", offsetof(struct figures, cached_share)},
     };
     int64_t num_passes = bench->options.passes;

@@ -59,11 +59,13 @@ static void take_event(const struct client_event *event, struct bench_run *run)
     int64_t now_ns = clock_now_ns();
 
     if (event->kind == CLIENT_DELTA && !sample->first_ns)
-        sample->first_ns = now_ns;
+        sample->first_ns = sample->last_ns = now_ns;
+    if (event->kind == CLIENT_DELTA && now_ns - sample->last_ns > sample->longest_gap_ns)
+        sample->longest_gap_ns = now_ns - sample->last_ns;
+    sample->last_ns = now_ns;
     if (!event->is_last)
         return;
     sample->is_done = true;
-    sample->last_ns = now_ns;
     if (event->kind == CLIENT_ERROR) {
         sample->error = event->error;
         run->num_errors++;
