@@ -124,6 +124,7 @@ fi
 [ -d "$model" ] || die "--model $model: no such directory"
 [ -f "$model/config.json" ] || die "--model $model: has no config.json"
 model=$(cd "$model" && pwd)
+[[ $model$run_dir != *[[:cntrl:]]* ]] || die "control characters in '$model' or '$run_dir'" 2
 
 # ---- options to the processes that know them
 
@@ -163,6 +164,9 @@ while [ $i -lt ${#rest[@]} ]; do
     i=$((i + 1))
 done
 
+# The scheduler takes more spellings of a number; here it is reckoned with.
+[[ $grace =~ ^[0-9]{1,6}(\.[0-9]*)?$ ]] || die "--shutdown-grace takes a number of seconds, not '$grace'" 2
+
 make_run_dir() {
     umask 077
     mkdir -p "$run_parent" "$run_dir"
@@ -174,25 +178,23 @@ make_run_dir() {
 
 if [ $mode = detach ]; then
     make_run_dir
-    pipe=$(mktemp -u "$run_dir/ready.XXXXXX")
-    mkfifo -m 0600 "$pipe"
-    # shellcheck disable=SC2094 # both ends of the fifo, on purpose
-    MINISGL_READY_FIFO=$pipe setsid --fork "${BASH_SOURCE[0]}" --model "$model" --name "$name" --run-dir "$run_parent" \
-        --timeout "$timeout_s" "${rest[@]}" </dev/null >/dev/null 2>"$run_dir/launcher.log.$$" &
-    if read -r -t $((timeout_s + 5)) line <"$pipe" && [[ $line == ready* ]]; then
-        rm -f "$pipe"
-        rm -f "$run_dir/launcher.log.$$"
-        printf '%s\n' "${line#ready }"
-        exit 0
-    fi
-    rm -f "$pipe"
-    cat "$run_dir/launcher.log.$$" >&2
+    # Its end of the pipe closes when it dies, so there is an answer in any case.
+    exec {answer}< <(MINISGL_DETACHED=1 exec setsid --fork "${BASH_SOURCE[0]}" --model "$model" --name "$name" \
+        --run-dir "$run_parent" --timeout "$timeout_s" "${rest[@]}" 3>&1 </dev/null >/dev/null 2>"$run_dir/launcher.log.$$")
+    status=1
+    read -r -t $((timeout_s + 5)) -u "$answer" line || line=''
+    case $line in
+    ready\ *) printf '%s\n' "${line#ready }"; status=0 ;;
+    exit\ *) status=${line#exit } ;;
+    esac
+    [ $status = 0 ] || grep . "$run_dir/launcher.log.$$" >&2 || say "'$name' did not start"
     rm -f "$run_dir/launcher.log.$$"
-    exit 1
+    exit $status
 fi
 
 # ---- the run directory and its lock
 
+[ -z "${MINISGL_DETACHED:-}" ] || trap 'echo "exit $?" >&3' EXIT
 make_run_dir
 # Socket paths are limited to 107 bytes by the system.
 [ ${#run_dir} -le 80 ] || die "$run_dir is too long for socket paths (80 bytes at most): use --run-dir or a shorter --name" 2
@@ -206,7 +208,9 @@ run=$((($(date +%s%N) ^ ($$ << 20)) & 0x7fffffffffff | 1))
 
 declare -A pid log ready_fd
 processes=(scheduler tokenizer detokenizer)
-endpoint() { echo "ipc://$run_dir/$1.ipc"; }
+ipc=ipc://$run_dir
+json() { sed 's/[\\"]/\\&/g' <<<"$1"; }
+json_model=$(json "$model") json_ipc=$(json "$ipc")
 
 # The last line that a process logged, or what it is to say that it logged none.
 last_words() {
@@ -251,7 +255,7 @@ stop_in_order() {
     ask_to_stop tokenizer
     await_end 100 tokenizer
     ask_to_stop scheduler
-    await_end $(((${grace%%.*} + 3) * 50)) scheduler
+    await_end $(((10#${grace%%.*} + 3) * 50)) scheduler
     stop_all 150
 }
 
@@ -262,10 +266,10 @@ start() { # process, program, arguments
     local fifo=$run_dir/$process.ready
     rm -f "$fifo"
     mkfifo -m 0600 "$fifo"
-    # Not the lock: a child that outlives us must not keep the name.
+    # Not the lock: a child that outlives us must not keep the name. Nor the pipe of --detach.
     # Its bars of progress belong on our terminal, if there is one; its log does not.
     MINISGL_PROGRESS_FD=9 setpriv --pdeathsig TERM "$program" "$@" \
-        </dev/null >"$fifo" 9>&2 2>"${log[$process]}" {lock}>&- &
+        </dev/null >"$fifo" 9>&2 2>"${log[$process]}" {lock}>&- 3>&- &
     pid[$process]=$!
     echo "${pid[$process]}" >"$run_dir/$process.pid"
     local fd
@@ -277,6 +281,7 @@ start() { # process, program, arguments
 # Says which process ended and why, stops the others. Never returns.
 fail() { # process
     local status=0
+    trap '' INT TERM HUP # all is being stopped
     wait "${pid[$1]}" 2>/dev/null || status=$?
     local how="exit code $status"
     [ $status -le 128 ] || how="signal $((status - 128))"
@@ -290,17 +295,18 @@ fail() { # process
     exit 1
 }
 
+# No command substitution while this may strike: bash 5.2 then takes the handler for a part of it, and fails.
 interrupted=''
 trap 'interrupted=yes' INT TERM HUP
 
-start scheduler "$scheduler" --model "$model" --run "$run" --endpoint "$(endpoint scheduler)" \
-    --detokenizer "$(endpoint detokenizer)" --control "$(endpoint scheduler.control)" \
+start scheduler "$scheduler" --model "$model" --run "$run" --endpoint "$ipc/scheduler.ipc" \
+    --detokenizer "$ipc/detokenizer.ipc" --control "$ipc/scheduler.control.ipc" \
     --shutdown-grace "$grace" "${scheduler_args[@]}"
-start detokenizer "$detokenizer" --model "$model" --run "$run" --endpoint "$(endpoint reply)" \
-    --input "$(endpoint detokenizer)" --scheduler "$(endpoint scheduler)" \
-    --control "$(endpoint detokenizer.control)" "${detokenizer_args[@]}"
-start tokenizer "$tokenizer" --model "$model" --run "$run" --endpoint "$(endpoint front)" \
-    --scheduler "$(endpoint scheduler)" --control "$(endpoint tokenizer.control)" "${tokenizer_args[@]}"
+start detokenizer "$detokenizer" --model "$model" --run "$run" --endpoint "$ipc/reply.ipc" \
+    --input "$ipc/detokenizer.ipc" --scheduler "$ipc/scheduler.ipc" \
+    --control "$ipc/detokenizer.control.ipc" "${detokenizer_args[@]}"
+start tokenizer "$tokenizer" --model "$model" --run "$run" --endpoint "$ipc/front.ipc" \
+    --scheduler "$ipc/scheduler.ipc" --control "$ipc/tokenizer.control.ipc" "${tokenizer_args[@]}"
 
 deadline=$((SECONDS + timeout_s))
 for process in "${processes[@]}"; do
@@ -316,6 +322,7 @@ for process in "${processes[@]}"; do
             kill -0 "${pid[$other]}" 2>/dev/null || fail "$other"
         done
         [ $SECONDS -lt $deadline ] || {
+            trap '' INT TERM HUP
             say "minisgl-$process was not ready within $timeout_s s: $(last_words "$process")"
             stop_all
             exit 1
@@ -324,13 +331,11 @@ for process in "${processes[@]}"; do
 done
 
 if [ -z "$interrupted" ]; then
-    json_model=${model//\\/\\\\}
-    json_model=${json_model//\"/\\\"}
     cat >"$run_dir/run.json.new" <<EOF
 {"name": "$name", "run": $run, "pid": $$, "model": "$json_model",
- "endpoints": {"tokenizer": "$(endpoint front)", "detokenizer": "$(endpoint reply)",
-  "tokenizer_control": "$(endpoint tokenizer.control)", "scheduler_control": "$(endpoint scheduler.control)",
-  "detokenizer_control": "$(endpoint detokenizer.control)"}}
+ "endpoints": {"tokenizer": "$json_ipc/front.ipc", "detokenizer": "$json_ipc/reply.ipc",
+  "tokenizer_control": "$json_ipc/tokenizer.control.ipc", "scheduler_control": "$json_ipc/scheduler.control.ipc",
+  "detokenizer_control": "$json_ipc/detokenizer.control.ipc"}}
 EOF
     mv "$run_dir/run.json.new" "$run_dir/run.json"
 
@@ -344,8 +349,10 @@ EOF
     option=''
     [ "$name" = default ] || option=" --name $name"
     say_ready="minisgl '$name' is ready (${model##*/}). Try: ${client#"$PWD"/} generate \"Once upon a time\"$option"
-    if [ -n "${MINISGL_READY_FIFO:-}" ]; then
-        echo "ready $say_ready" >"$MINISGL_READY_FIFO"
+    if [ -n "${MINISGL_DETACHED:-}" ]; then
+        echo "ready $say_ready" >&3 || true # whoever waited may be gone
+        trap - EXIT
+        exec 3>&-
     else
         printf '%s\n' "$say_ready"
     fi
@@ -361,7 +368,7 @@ while [ -z "$interrupted" ]; do
         sleep 2 {lock}>&- >/dev/null 2>&1 &
         tick=$!
     fi
-    wait -n "${pid[@]}" "$tick" || true
+    wait -n "${pid[@]}" "$tick" 2>/dev/null || true # bash would print the command of one that was killed
 done
 [ -z "$tick" ] || kill "$tick" 2>/dev/null || true
 trap 'say "stopping at once"; stop_all 1; exit 130' INT TERM

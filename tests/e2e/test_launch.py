@@ -58,6 +58,52 @@ def test_detach_and_stop():
         assert result.returncode == 1 and "no server named 'one'" in result.stderr, result.stderr
 
 
+def test_detach_says_why_it_did_not_start():
+    with Server() as server:
+        result = launch("--detach", "--name", server.name, folder=server.folder, timeout=20)
+        assert result.returncode == 1 and "is running" in result.stderr, result
+        result = launch("--detach", "--name", "other", "--page-size", "0", folder=server.folder, timeout=20)
+        assert result.returncode == 2 and "page-size" in result.stderr, result
+        left = os.listdir(server.run_dir) + os.listdir(pathlib.Path(server.folder) / "other")
+        assert not [n for n in left if n.startswith(("launcher.log", "ready"))], left
+
+
+def test_a_signal_at_any_moment_of_the_start():
+    for i in range(12):
+        with tempfile.TemporaryDirectory() as folder:
+            started = subprocess.Popen(
+                [LAUNCH, "--device", "sim"],
+                env=dict(os.environ, MINISGL_RUN_DIR=folder, MINISGL_BUILD=str(BUILD)),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            while not (pathlib.Path(folder) / "default/launcher.pid").exists():
+                time.sleep(0.001)
+            time.sleep(0.005 * i)
+            started.terminate()
+            _, words = started.communicate(timeout=20)
+            assert started.returncode in (0, -signal.SIGTERM) and words == "", (i, started.returncode, words)
+
+
+def test_paths_with_blanks_quotes_and_letters_beyond_ascii():
+    odd = "a b 'c' \"d\" $e \\f \u00fc"
+    with tempfile.TemporaryDirectory() as folder:
+        model, run_dir = pathlib.Path(folder) / odd, pathlib.Path(folder) / ("r" + odd)
+        model.symlink_to(DEMO)
+        result = launch("--model", str(model), "--device", "sim", "--detach", folder=str(run_dir))
+        assert result.returncode == 0, result
+        try:
+            done = subprocess.run(
+                [str(BUILD / "tools/client/minisgl"), "generate", "Once", "--max-tokens", "3"],
+                env=dict(os.environ, MINISGL_RUN_DIR=str(run_dir)),
+                capture_output=True,
+            )
+            assert done.returncode == 0 and done.stdout, done
+        finally:
+            assert launch("--stop", folder=str(run_dir)).returncode == 0
+
+
 def test_second_server_of_a_name_is_refused():
     with Server() as server:
         result = launch("--name", server.name, folder=server.folder)
@@ -75,6 +121,7 @@ def test_a_dead_child_stops_all_and_is_named():
             assert server.process.wait(timeout=10) == 1
             words = server.process.stderr.read()
             assert f"minisgl-{victim} ended (signal 9)" in words, words
+            assert "Killed" not in words, words
             wait_gone(pids, 2)
 
 
@@ -122,6 +169,7 @@ def test_wrong_usage_says_what_is_wrong():
             (["--name", "a/b"], "--name takes"),
             (["stray"], "unexpected argument"),
             (["--page-size", "0"], "page-size"),
+            (["--shutdown-grace", "1e1"], "--shutdown-grace takes"),
         ):
             result = launch(*args, folder=folder)
             assert result.returncode == 2 and words in result.stderr, (args, result)
