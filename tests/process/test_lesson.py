@@ -1,9 +1,11 @@
-"""tools/timeline/overlap_lesson.sh prints what scheduler_proc/OVERLAP.md says, word by word."""
+"""tools/timeline: the lesson prints what scheduler_proc/OVERLAP.md says, word by word; timeline.py counts and draws a known trace."""
 
+import json
 import subprocess
 import sys
+import xml.etree.ElementTree
 
-from wire import ROOT, run
+from wire import ROOT, folder, run
 
 PRINTED = """\
 Order of events, one request of three tokens
@@ -40,6 +42,40 @@ def test_the_text_shows_what_is_printed():
     text = (ROOT / "scheduler_proc/OVERLAP.md").read_text(encoding="utf-8")
     for line in filter(None, PRINTED.splitlines()):
         assert line in text, line
+
+
+def span(track, name, begin, end, **args):
+    return {"name": name, "ph": "X", "pid": 1, "tid": track, "ts": begin, "dur": end - begin, "args": args}
+
+
+def known_trace():
+    """Steps of 100 us. Step 1 is launched ahead and waits 10 us for the device; step 2 is launched 30 us late; a sleep; step 3."""
+    events = []
+    for step, launched, begin in ((0, 5, 10), (1, 60, 120), (2, 250, 260), (3, 955, 960)):
+        events.append(span(1, "launch", launched - 4, launched, step=step))
+        events.append(span(1, "process", begin + 101, begin + 103, step=step, wasted=1 if step == 3 else 0))
+        events.append(span(2, "decode", begin, begin + 100, step=step, rows=2, tokens=2))
+    return [*events, span(1, "sleep", 400, 900)]
+
+
+def test_timeline_counts_gaps_and_draws():
+    path, picture = folder() / "trace.json", folder() / "picture.svg"
+    path.write_text(json.dumps({"traceEvents": known_trace()}))
+    command = [ROOT / "tools/timeline/timeline.py", f"{path}=a < b", "--json", "--svg", picture]
+    printed = subprocess.run(
+        [*command, "--from-step", "0", "--steps", "3"], capture_output=True, text=True, timeout=60, check=True
+    ).stdout
+    row = json.loads(printed)[0]
+    assert (row["steps"], row["rows"], row["wasted_rows"]) == (4, 8, 1), row
+    assert abs(row["device_idle_share"] - 50 / 450) < 1e-9, row  # 10 and 40 us; not the sleep
+    assert abs(row["queue_empty_share"] - 30 / 450) < 1e-9, row
+    assert abs(row["launched_ahead_share"] - 1 / 2) < 1e-9, row
+    assert abs(row["cpu_us_per_step"]["process"] - 2) < 1e-9, row
+    words = [e.text for e in xml.etree.ElementTree.parse(picture).iter() if e.tag.endswith("}text")]
+    for expected in ("a < b", "decode 0", "decode 2"):
+        assert expected in words, (expected, words)
+    late = subprocess.run([*command, "--from-step", "9"], capture_output=True, text=True, timeout=60)
+    assert late.returncode == 1 and "no step 9" in late.stderr, late
 
 
 if __name__ == "__main__":
