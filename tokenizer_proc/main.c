@@ -254,8 +254,9 @@ int main(int argc, char **argv)
 {
     struct settings settings = {
         .filter = NO_FILTER, .instance = 1, .max_pending_mib = 256, .max_queued_mib = 64};
-    struct model_parts parts = {0};
-    struct prompt_model model = {0};
+    /* Static: a worker that did not end in time still reads them while the process exits. */
+    static struct model_parts parts;
+    static struct prompt_model model;
     bool is_done = false, has_ended = true;
     int exit_code;
     struct status status;
