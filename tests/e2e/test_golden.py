@@ -66,6 +66,14 @@ def test_demo_model_threads():
     serve_golden(DEMO, ignore_eos=False, shapes=SHAPES[3:], policies=("mixed",), threads=(1, 2))
 
 
+def test_demo_model_on_a_slow_device():
+    rows = golden(DEMO)
+    for overlap in (True, False):
+        env = {} if overlap else {"MINISGL_DISABLE_OVERLAP_SCHEDULING": "1"}
+        with Server("--dtype", "float32", "--op-delay-us", 20, env=env) as server:
+            compare(rows, server.batch(list(requests(rows, False))), f"slow device, overlap {overlap}")
+
+
 def test_demo_model_text_and_chat():
     rows = golden(DEMO)
     lines = []

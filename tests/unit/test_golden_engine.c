@@ -134,6 +134,37 @@ START_TEST(demo_model)
 }
 END_TEST
 
+/* A device that is now ahead, now behind: both loops and policies give the same tokens. */
+START_TEST(random_delays_change_no_answer)
+{
+    const struct way *way = &ways[2];
+    char dir[1024];
+    struct golden golden;
+    struct rig rig;
+
+    find_dir(dir, sizeof(dir), NULL);
+    golden_open(&golden, dir);
+    rig_open(&rig, &(struct rig_args){.dir = dir,
+                                      .dtype = ENGINE_DTYPE_F32,
+                                      .num_threads = 2,
+                                      .cache_type = way->cache_type,
+                                      .policy = (enum policy)(_i / 2),
+                                      .is_overlapped = _i % 2 == 0,
+                                      .page_size = way->page_size,
+                                      .chunk = way->chunk,
+                                      .max_running = 8,
+                                      .num_pages = 4096 / way->page_size,
+                                      .op_delay_ns = 20000,
+                                      .op_delay_random = true});
+    submit_all(&rig, &golden, false);
+    rig_run(&rig);
+    check_answers(&rig, &golden, "random delays");
+    rig_check_empty(&rig);
+    rig_close(&rig);
+    golden_close(&golden);
+}
+END_TEST
+
 /* The first step's 16 largest logits, through the core. */
 static void check_logits(const char *dir, const char *golden_dir)
 {
@@ -260,6 +291,7 @@ int main(void)
     tcase_set_timeout(tcase, 300);
     tcase_add_loop_test(tcase, tiny_models_every_way, 0, NUM_TINY * NUM_WAYS);
     tcase_add_loop_test(tcase, demo_model, 0, NUM_WAYS);
+    tcase_add_loop_test(tcase, random_delays_change_no_answer, 0, 4);
     tcase_add_loop_test(tcase, logits_of_first_steps, 0, NUM_TINY + 1);
     tcase_add_test(tcase, bfloat16_stays_near_float32);
     suite_add_tcase(suite, tcase);
