@@ -6,13 +6,13 @@ import shutil
 import time
 
 from protocol_client import Client, Refused
-from server import BUILD, DEMO
+from server import DEMO, sanitized
 
 PROMPT = "Once upon a time"
 SIM = ["--device", "sim"]
 CPU32 = ["--dtype", "float32"]
-SANITIZED = "san" in BUILD.name  # build-asan, build-tsan: slower, and memory that grows
-SLACK = 10 if SANITIZED else 1  # what bounds of time are multiplied with
+SLACK = sanitized.TIME_SCALE  # what bounds of time are multiplied with
+SANITIZED = SLACK > 1  # slower, and memory that grows
 
 
 def refusal(function, *args, **keys):

@@ -9,7 +9,8 @@ import time
 import msgpack
 import zmq
 
-LOST_S = 3.0  # silence after which the server counts as lost
+PATIENCE = float(os.environ.get("MINISGL_TIME_SCALE", "1"))  # times: longer where the programs are slow
+LOST_S = 3.0 * PATIENCE  # silence after which the server counts as lost
 HELLO_S = 1.0  # silence after which one says hello again
 
 
@@ -138,7 +139,7 @@ class Client:
             self.deltas.setdefault(delta["rid"], []).append(delta)
 
     def _until(self, condition, timeout):
-        end = time.monotonic() + timeout
+        end = time.monotonic() + timeout * PATIENCE
         while not condition():
             self.pump(min(0.1, max(0.001, end - time.monotonic())))
             now = time.monotonic()

@@ -6,6 +6,7 @@ import pathlib
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -14,6 +15,11 @@ DATA = ROOT / "tests/data"
 BUILD = pathlib.Path(os.environ.get("MINISGL_BUILD", ROOT / "build"))
 DEMO = ROOT / "tools/demo_model"
 CLIENT = BUILD / "tools/client/minisgl"
+
+sys.path.insert(0, str(ROOT / "tests"))
+import sanitized  # noqa: E402 - of the folder above
+from sanitized import scaled  # noqa: E402
+
 PROCESSES = ("tokenizer", "scheduler", "detokenizer")
 
 
@@ -47,7 +53,7 @@ class Server:
 
     def wait_ready(self, timeout=120):
         """Waits for run.json, which the launcher writes when all are ready."""
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + scaled(timeout)
         while not (self.run_dir / "run.json").exists():
             if self.process.poll() is not None:
                 raise RuntimeError(f"launch.sh ended ({self.process.returncode}): {self.process.stderr.read()}")
@@ -80,7 +86,7 @@ class Server:
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=timeout,
+            timeout=scaled(timeout),
         )
         if check and result.returncode != 0:
             raise AssertionError(f"minisgl {args}: exit code {result.returncode}: {result.stderr}")
@@ -104,7 +110,7 @@ class Server:
         if self.process.poll() is None:
             self.process.send_signal(number)
         try:
-            self.process.communicate(timeout=timeout)
+            self.process.communicate(timeout=scaled(timeout))
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.communicate()
@@ -114,6 +120,8 @@ class Server:
     def close(self):
         try:
             self.stop()
+            for log in self.run_dir.glob("*.log"):
+                sanitized.check_log(log.read_text(errors="replace"))
         finally:
             shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -142,6 +150,7 @@ def run(cases):
         began = time.monotonic()
         try:
             function()
+            sanitized.check()
             passed += 1
             print(f"ok {name} {time.monotonic() - began:.1f} s", flush=True)
         except Exception:  # noqa: BLE001 - the report of a test

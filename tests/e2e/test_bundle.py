@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 
-from server import BUILD, ROOT, run
+from server import BUILD, ROOT, run, scaled
 
 # What a bundle leaves to its host: the C library's family and the compiler's run time.
 HOST = re.compile(
@@ -23,7 +23,7 @@ def bundle(folder):
         env=env,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=scaled(300),
     )
     assert result.returncode == 0, result.stderr
     return out
@@ -46,7 +46,7 @@ def test_bundle_holds_its_libraries_and_runs():
             cwd="/",
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=scaled(60),
             stdin=subprocess.DEVNULL,
         )
         assert result.returncode == 0, result.stderr

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 
-from server import BUILD, PROCESSES, ROOT, Server, golden, run, DEMO
+from server import BUILD, PROCESSES, ROOT, Server, golden, run, DEMO, scaled
 
 LAUNCH = str(ROOT / "tools/launch.sh")
 
@@ -16,7 +16,7 @@ LAUNCH = str(ROOT / "tools/launch.sh")
 def launch(*args, folder, timeout=60, env=None):
     env = dict(os.environ, MINISGL_RUN_DIR=folder, MINISGL_BUILD=str(BUILD), **(env or {}))
     return subprocess.run(
-        [LAUNCH, *args], env=env, capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL
+        [LAUNCH, *args], env=env, capture_output=True, text=True, timeout=scaled(timeout), stdin=subprocess.DEVNULL
     )
 
 
@@ -29,7 +29,7 @@ def is_alive(pid):
 
 
 def wait_gone(pids, seconds):
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + scaled(seconds)
     while any(map(is_alive, pids)):
         assert time.monotonic() < deadline, [p for p in pids if is_alive(p)]
         time.sleep(0.02)
@@ -118,7 +118,7 @@ def test_a_dead_child_stops_all_and_is_named():
         with Server() as server:
             pids = [server.pid(p) for p in PROCESSES]
             os.kill(server.pid(victim), signal.SIGKILL)
-            assert server.process.wait(timeout=10) == 1
+            assert server.process.wait(timeout=scaled(10)) == 1
             words = server.process.stderr.read()
             assert f"minisgl-{victim} ended (signal 9)" in words, words
             assert "Killed" not in words, words
@@ -158,7 +158,7 @@ def test_idle_server_stops_fast():
         with Server() as server:
             began = time.monotonic()
             assert server.stop(number) == 0
-            assert time.monotonic() - began < 2
+            assert time.monotonic() - began < scaled(2)
 
 
 def test_wrong_usage_says_what_is_wrong():

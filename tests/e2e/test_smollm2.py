@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from server import BUILD, DATA, Server, golden, run, smollm2
+from server import BUILD, DATA, Server, golden, run, smollm2, scaled
 from test_golden import compare, requests
 
 
@@ -36,7 +36,7 @@ def test_text_and_chat():
 
 def test_logits_and_bfloat16_by_the_engine_alone():
     env = dict(os.environ, MINISGL_SMOLLM2=str(smollm2()), MINISGL_TEST_DATA=str(DATA), CK_RUN_CASE="smollm2")
-    result = subprocess.run([BUILD / "tests/unit/test_golden_engine"], env=env, capture_output=True, text=True, timeout=600)
+    result = subprocess.run([BUILD / "tests/unit/test_golden_engine"], env=env, capture_output=True, text=True, timeout=scaled(600))
     print(result.stdout, end="")
     assert result.returncode == 0, result.stdout
 

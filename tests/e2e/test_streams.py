@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 
-from server import CLIENT, Server, run
+from server import CLIENT, Server, run, scaled
 
 LONG = ["--max-tokens", 1900, "--ignore-eos"]
 SLOW = ["--device", "sim", "--sim-step-us", 5000]
@@ -25,7 +25,7 @@ def start(server, *args, **options):
 
 
 def wait_status(server, seconds, condition):
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + scaled(seconds)
     while True:
         status = server.status()
         if condition(status):
@@ -65,7 +65,7 @@ def test_streams_equal_whole_answers():
         answers = server.batch(requests)
         for request, answer in list(zip(requests, answers))[::8]:
             client = start(server, request["prompt"], "--max-tokens", request["max_tokens"], "--ignore-eos")
-            text, _ = client.communicate(timeout=20)
+            text, _ = client.communicate(timeout=scaled(20))
             assert text.decode() == answer["text"], request
 
 
@@ -75,7 +75,7 @@ def test_abort_from_another_client():
         client = start(server, "x", *LONG)
         assert client.stdout.read(1)
         server.client("abort", (1 << 48) + 1)
-        _, log = client.communicate(timeout=2)
+        _, log = client.communicate(timeout=scaled(2))
         assert client.returncode == 1 and b"abort" in log, log
         wait_status(server, 2, is_idle)
         server.client("abort", 12345)  # nobody's: no error
@@ -109,9 +109,9 @@ def test_sigterm_ends_streams_with_a_reason():
             assert client.stdout.read(1)
         began = time.monotonic()
         assert server.stop(signal.SIGTERM) == 0
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < scaled(2)
         for client in clients:
-            _, log = client.communicate(timeout=2)
+            _, log = client.communicate(timeout=scaled(2))
             assert client.returncode == 1 and b"shutting_down" in log, log
 
 
@@ -124,9 +124,9 @@ def test_server_lost():
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
         began = time.monotonic()
-        _, log = client.communicate(timeout=10)
+        _, log = client.communicate(timeout=scaled(10))
         assert client.returncode == 1 and b"server_lost" in log, log
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < scaled(5)
         for pid in pids:
             os.kill(pid, signal.SIGCONT)
 

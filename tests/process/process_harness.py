@@ -13,9 +13,9 @@ import unittest
 import msgpack
 import zmq
 
-from wire import BUILD, ROOT, unpack
+from wire import BUILD, ROOT, sanitized, scaled, unpack
 
-WAIT_S = float(os.environ.get("MINISGL_TEST_WAIT", "30"))
+WAIT_S = scaled(float(os.environ.get("MINISGL_TEST_WAIT", "30")))
 DATA = os.environ.get("MINISGL_TEST_DATA", str(ROOT / "tests/data"))
 DEMO_MODEL = str(ROOT / "tools/demo_model")
 
@@ -49,6 +49,7 @@ class ProcessTest(unittest.TestCase):
             socket.close(0)
         self.context.destroy(linger=0)
         shutil.rmtree(self.dir)
+        sanitized.check()
 
     def endpoint(self, name):
         return f"ipc://{self.dir}/{name}.ipc"
@@ -92,4 +93,4 @@ class ProcessTest(unittest.TestCase):
 
     def stop(self, process, number=signal.SIGTERM, within_s=2.0):
         process.send_signal(number)
-        return process.wait(timeout=within_s)
+        return process.wait(timeout=scaled(within_s))

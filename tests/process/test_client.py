@@ -14,7 +14,7 @@ import time
 import zmq
 
 import wire
-from wire import unpack, pack
+from wire import unpack, pack, scaled
 
 CLIENT = str(wire.BUILD / "tools/client/minisgl")
 NO_TERMINAL = {"stdin": subprocess.DEVNULL}
@@ -139,7 +139,7 @@ class Server:
         return dict(os.environ, MINISGL_RUN_DIR=str(self.parent), XDG_STATE_HOME=str(state), TERM="xterm")
 
     def run(self, *args, code=0, **options):
-        options = {"timeout": 20, "text": True, "capture_output": True, "env": self.env()} | options
+        options = {"timeout": scaled(20), "text": True, "capture_output": True, "env": self.env()} | options
         if "input" not in options:
             options |= NO_TERMINAL
         result = subprocess.run([CLIENT, *map(str, args)], **options)
@@ -158,12 +158,12 @@ def test_no_server():
     env = dict(os.environ, MINISGL_RUN_DIR=str(folder))
     for args in (["generate", "Hi"], ["chat"], ["status"], ["generate", "Hi", "--name", "x"], ["tokenize", "a"]):
         began = time.monotonic()
-        result = subprocess.run([CLIENT, *args], env=env, capture_output=True, text=True, timeout=20, **NO_TERMINAL)
+        result = subprocess.run([CLIENT, *args], env=env, capture_output=True, text=True, timeout=scaled(20), **NO_TERMINAL)
         assert result.returncode == 1 and "running" in result.stderr, result
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < scaled(2)
     nowhere = f"ipc://{folder}/a,ipc://{folder}/b"
     result = subprocess.run(
-        [CLIENT, "generate", "Hi", "--endpoint", nowhere], capture_output=True, text=True, timeout=20, **NO_TERMINAL
+        [CLIENT, "generate", "Hi", "--endpoint", nowhere], capture_output=True, text=True, timeout=scaled(20), **NO_TERMINAL
     )
     assert result.returncode == 1 and "no answer" in result.stderr, result
 
@@ -242,7 +242,7 @@ def test_server_dies_within_an_answer():
         began = time.monotonic()
         result = server.run("generate", "x", code=1)
         assert result.stdout == "begun" and "server_lost" in result.stderr, result
-        assert 2.5 < time.monotonic() - began < 6
+        assert 2.5 < time.monotonic() - began < scaled(6)
 
 
 def test_interrupt_aborts():
@@ -251,7 +251,7 @@ def test_interrupt_aborts():
         process = server.start("generate", "x")
         assert process.stdout.read(5) == "begun"
         process.send_signal(signal.SIGINT)
-        _, log = process.communicate(timeout=5)
+        _, log = process.communicate(timeout=scaled(5))
         assert process.returncode == 1 and "interrupted" in log
         assert server.heard[-1]["type"] == "abort" and server.heard[-1]["uid"] == 1 + (1 << 48)
 
@@ -379,7 +379,7 @@ class Terminal:
         os.write(self.master, text.encode())
 
     def expect(self, text, seconds=5):
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + scaled(seconds)
         while text not in self.seen:
             left = deadline - time.monotonic()
             assert left > 0, (text, self.seen)
@@ -388,7 +388,7 @@ class Terminal:
         self.seen = self.seen.split(text, 1)[1]
 
     def end(self):
-        code = self.process.wait(timeout=5)
+        code = self.process.wait(timeout=scaled(5))
         os.close(self.master)
         return code
 
@@ -405,7 +405,7 @@ def test_chat_at_a_terminal():
         terminal.expect("\nžlutý")
         terminal.expect("> ")
         terminal.type("eins\rzwei\rdrei ß\r")
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + scaled(5)
         while len(server.heard) < 2 and time.monotonic() < deadline:
             time.sleep(0.01)
         assert json.loads(server.heard[1]["messages"])[-1]["content"] == "eins\nzwei\ndrei ß"

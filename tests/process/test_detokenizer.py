@@ -11,7 +11,7 @@ import msgpack
 import zmq
 
 import wire
-from wire import Process, Socket, pack
+from wire import Process, Socket, pack, scaled
 
 TOKENS = [b"Hello", b" world", b"\xe4\xb8", b"\x96", b"EN", b"D!", b" long" * 200]
 HELLO, WORLD, HALF, OTHER_HALF, EN, D, LONG, EOS = range(8)
@@ -71,7 +71,7 @@ class Detokenizer(Process):
         return json.loads(answer["info"])
 
     def wait_stats(self, **expected):
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + scaled(5)
         while True:
             stats = self.stats()
             if all(stats[key] == value for key, value in expected.items()):
@@ -229,7 +229,7 @@ def test_client_gone():
         identity = client.identity
         client.close()
         # Nothing is sent to it: `alive` finds out.
-        abort = d.scheduler.hear(timeout_ms=2000)
+        abort = d.scheduler.hear(timeout_ms=scaled(2000))
         assert (abort["type"], abort["client"]) == ("abort", identity)
         d.step([1, None, "abort"], [2, None, "abort"], [3, WORLD, "stop"])
         assert one_delta(other)["text"] == " world"
@@ -254,7 +254,7 @@ def test_alive_twice_a_second():
         began = time.monotonic()
         for _ in range(4):
             assert client.hear(skip=())["type"] == "alive"
-        assert 1.2 < time.monotonic() - began < 3
+        assert 1.2 < time.monotonic() - began < scaled(3)
 
 
 def test_slow_client_coalesces_then_ends():
@@ -364,7 +364,7 @@ def test_signals_end_streams_with_a_reason():
         d.step(*[first(i, client, HELLO) for i in range(1, 5)])
         assert len(client.hear()["deltas"]) == 4
         code, seconds, _ = d.stop(number)
-        assert code == 0 and seconds < 2
+        assert code == 0 and seconds < scaled(2)
         ends = client.hear()["deltas"]
         assert [(end["finish"], end["error"]) for end in ends] == [("error", "shutting_down")] * 4
         d.scheduler.close()
@@ -374,7 +374,7 @@ def test_idle_stop_is_quick():
     d = Detokenizer()
     d.client()
     code, seconds, _ = d.stop()
-    assert code == 0 and seconds < 1
+    assert code == 0 and seconds < scaled(1)
 
 
 def test_last_message_arrives_at_exit():

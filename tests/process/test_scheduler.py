@@ -16,7 +16,7 @@ import time
 import zmq
 
 import wire
-from wire import ROOT, Process, Socket
+from wire import ROOT, Process, Socket, scaled
 
 DEMO = ROOT / "tools/demo_model"
 TINY = ROOT / "tests/data/tiny_models"
@@ -50,7 +50,7 @@ class Scheduler(Process):
 
     def wait(self, *uids, timeout_s=60):
         """Reads until each of these requests has ended; their answers: tokens, finish, more of the first row."""
-        deadline = time.monotonic() + timeout_s
+        deadline = time.monotonic() + scaled(timeout_s)
         while not all(self.answers.get(uid, {}).get("finish") for uid in uids):
             message = self.detokenizer.hear(timeout_ms=max(0, int((deadline - time.monotonic()) * 1000)))
             assert message, (uids, self.answers)
@@ -82,7 +82,7 @@ class Scheduler(Process):
 
     def check_empty(self):
         """Nobody holds a page or a row; a short request works at once."""
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + scaled(5)
         while True:
             stats = self.stats()
             pages = stats["pages"]
@@ -127,10 +127,11 @@ def test_demo_model_answers_as_transformers_with_both_loops():
         check_golden(scheduler, rows, 1)
         check_golden(scheduler, sorted(rows, key=lambda row: len(row["input_ids"]))[-4:], 1001)  # warm
         stats = scheduler.check_empty()
-        assert stats["overlap"] == (not loop) and stats["device_idle_share"] < 0.5, stats
+        assert stats["overlap"] == (not loop), stats
+        assert stats["device_idle_share"] < 0.5 or scaled(1) > 1, stats
         assert stats["cached_tokens"] > 0 or loop, stats
         code, seconds, log = scheduler.stop()
-        assert code == 0 and seconds < 2, (code, seconds, log)
+        assert code == 0 and seconds < scaled(2), (code, seconds, log)
 
 
 def test_wrong_requests_are_refused_and_disturb_nobody():
@@ -204,7 +205,7 @@ def test_idle_costs_nothing_and_ends_at_once():
     time.sleep(1)
     assert cpu() - before <= 1  # hundredths of a second
     code, seconds, _ = scheduler.stop()
-    assert code == 0 and seconds < 2
+    assert code == 0 and seconds < scaled(2)
 
 
 def test_sigterm_lets_streams_finish_within_the_grace():
@@ -233,7 +234,7 @@ def test_what_outlasts_the_grace_gets_a_reason():
     for answer in scheduler.wait(1, 2, 3, 4):
         assert answer["finish"] == "error" and answer["error"] == "shutting_down", answer
     code, seconds, log = scheduler.stop(None)
-    assert code == 0 and seconds < 2, log
+    assert code == 0 and seconds < scaled(2), log
 
 
 def test_a_detokenizer_that_takes_nothing_stops_the_steps_not_the_process():
@@ -241,7 +242,7 @@ def test_a_detokenizer_that_takes_nothing_stops_the_steps_not_the_process():
     scheduler.detokenizer.close()
     for uid in range(1, 65):
         scheduler.request(uid, [uid], max_tokens=2000, ignore_eos=True)
-    before, deadline = None, time.monotonic() + 10
+    before, deadline = None, time.monotonic() + scaled(10)
     while True:
         stats = scheduler.stats()
         if stats["steps"] == before and stats["running"] == 64:
@@ -251,7 +252,7 @@ def test_a_detokenizer_that_takes_nothing_stops_the_steps_not_the_process():
         time.sleep(0.2)
     assert 0 < stats["steps"] < 1900 and stats["unsent_bytes"] > 0, stats
     code, seconds, log = scheduler.stop()
-    assert code == 0 and seconds < 4, (code, seconds, log)
+    assert code == 0 and seconds < scaled(4), (code, seconds, log)
 
 
 def test_control():
@@ -266,7 +267,7 @@ def test_control():
     assert not scheduler.control.ask("log_level", level="loud")["ok"]
     assert not scheduler.control.ask("generate", rid="a", prompt="b")["ok"]
     assert scheduler.control.ask("drain")["ok"]
-    assert scheduler.process.wait(timeout=2) == 0
+    assert scheduler.process.wait(timeout=scaled(2)) == 0
 
 
 def test_frames_of_another_run_are_dropped():
@@ -291,7 +292,10 @@ def test_trace_shows_the_overlap():
     ended = {e["args"]["step"]: e["ts"] + e["dur"] for e in events if e["tid"] == 2}
     steps = [k for k in ended if k + 1 in launched and k > 3]
     ahead = sum(launched[k + 1] < ended[k] for k in steps)
-    assert len(steps) > 100 and ahead >= 0.99 * len(steps), (ahead, len(steps))
+    assert len(steps) > 100, len(steps)
+    if scaled(1) > 1:
+        return  # what follows is about speed
+    assert ahead >= 0.99 * len(steps), (ahead, len(steps))
     durations = sorted(e["dur"] for e in events if e["name"] == "launch")  # microseconds
     assert durations[int(len(durations) * 0.9)] < 1000, durations[-10:]
 
@@ -305,12 +309,12 @@ def test_a_recorded_run_replays():
     scheduler.wait(*range(1, 30))
     assert scheduler.stop()[0] == 0
     program = wire.BUILD / "scheduler_proc/minisgl-scheduler"
-    result = subprocess.run([program, "--replay", path], capture_output=True, text=True, timeout=10)
+    result = subprocess.run([program, "--replay", path], capture_output=True, text=True, timeout=scaled(10))
     assert result.returncode == 0 and "the same" in result.stdout and "29 requests" in result.stdout, result
     log = bytearray(path.read_bytes())
     log[len(log) // 2] ^= 1
     path.write_bytes(log)
-    assert subprocess.run([program, "--replay", path], capture_output=True, timeout=10).returncode == 1
+    assert subprocess.run([program, "--replay", path], capture_output=True, timeout=scaled(10)).returncode == 1
 
 
 def test_storms_of_requests_and_aborts_leave_nothing_behind():
@@ -364,7 +368,7 @@ def test_start_fails_by_name():
 
     def start(model, *options):
         result = subprocess.run(
-            [program, "--model", model, *sockets, *options], capture_output=True, text=True, timeout=10
+            [program, "--model", model, *sockets, *options], capture_output=True, text=True, timeout=scaled(10)
         )
         return result.returncode, result.stderr
 

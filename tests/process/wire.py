@@ -6,6 +6,7 @@ import re
 import select
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -14,7 +15,12 @@ import zmq
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("MINISGL_BUILD", ROOT / "build"))
-TIMEOUT_MS = 10000
+
+sys.path.insert(0, str(ROOT / "tests"))
+import sanitized  # noqa: E402 - of the folder above
+from sanitized import scaled  # noqa: E402
+
+TIMEOUT_MS = int(scaled(10000))
 
 context = zmq.Context()
 
@@ -87,10 +93,11 @@ class Process:
         if self.process.poll() is None and number is not None:
             self.process.send_signal(number)
         try:
-            _, log = self.process.communicate(timeout=timeout)
+            _, log = self.process.communicate(timeout=scaled(timeout))
         except subprocess.TimeoutExpired:
             self.process.kill()
             raise
+        sanitized.check_log(log)
         return self.process.returncode, time.monotonic() - began, log
 
 
@@ -106,7 +113,6 @@ folders = []
 
 def run(cases):
     """Runs the functions named test_*; prints `N passed, N failed`; returns the exit code."""
-    import sys
     import traceback
 
     wanted = re.compile(sys.argv[1] if len(sys.argv) > 1 else "")
@@ -117,6 +123,7 @@ def run(cases):
         began = time.monotonic()
         try:
             function()
+            sanitized.check()
             passed += 1
             print(f"ok {name} {time.monotonic() - began:.2f} s", flush=True)
         except Exception:  # noqa: BLE001 - the report of a test

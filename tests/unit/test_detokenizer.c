@@ -169,7 +169,7 @@ struct begin {
 
 static const char *rid_text(uint64_t rid)
 {
-    static char text[8];
+    static char text[16];
 
     snprintf(text, sizeof(text), "%d", (int)rid);
     return text;

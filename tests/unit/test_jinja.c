@@ -250,13 +250,13 @@ static void *nest(void *unused)
 
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
         for (int count = 10; count <= 100000; count *= 10) {
-            size_t size = (size_t)snprintf(source, sizeof(source), "{%% set x = 1 %%}{%% if 1 or ");
+            char *end = stpcpy(source, "{% set x = 1 %}{% if 1 or ");
             for (int k = 0; k < count; k++)
-                size += (size_t)sprintf(source + size, "%s", parts[i].open);
-            size += (size_t)sprintf(source + size, "%s", parts[i].middle);
+                end = stpcpy(end, parts[i].open);
+            end = stpcpy(end, parts[i].middle);
             for (int k = 0; k < count; k++)
-                size += (size_t)sprintf(source + size, "%s", parts[i].close);
-            sprintf(source + size, "%%}{%% endif %%}");
+                end = stpcpy(end, parts[i].close);
+            stpcpy(end, "%}{% endif %}");
             struct status status = render_text(source, (struct jinja_limits){0});
             (void)status;
         }
