@@ -289,6 +289,8 @@ fail() { # process
     [ "$mode" != once ] || head -n -1 "${log[$1]}" | tail -n 5 | sed 's/^/  /' >&2 # with --once the log is lost
     pid[$1]=''
     [ -z "${tick:-}" ] || kill "$tick" 2>/dev/null || true
+    # One that was told to drain has ended well: those behind it may, too.
+    [ $status -ne 0 ] || stop_in_order
     stop_all
     # A wrong option of a process is wrong usage of this script.
     [ $status -ne 2 ] || exit 2
