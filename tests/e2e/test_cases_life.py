@@ -6,6 +6,8 @@ import signal
 import sys
 import time
 
+import msgpack
+import zmq
 from cases import PROMPT, SANITIZED, SIM, SLACK, pool_check, start_all, wait_until
 from protocol_client import Client, Refused
 from server import PROCESSES, Server, run
@@ -121,6 +123,22 @@ def test_shd_02_streams_get_a_reason():
         assert set(how) <= {"abort", "error", "shutting_down"}, how
         assert server.process.wait(timeout=5 * SLACK) == 0
         assert time.monotonic() - began < 5 * SLACK
+
+
+def test_drained_processes_let_streams_end():
+    """`drain` of the front or of the scheduler: what was accepted goes on, nothing new is, then the server ends."""
+    for process in ("tokenizer", "scheduler"):
+        with Server(*SLOW, "--shutdown-grace", 20) as server, Client(server.run_dir) as client:
+            rid, _ = client.start(prompt=PROMPT, max_tokens=100, ignore_eos=True)
+            next(client.stream(rid))
+            control = client.context.socket(zmq.REQ)
+            control.connect(server.endpoint(process + "_control"))
+            control.send(msgpack.packb({"type": "drain", "v": 1}))
+            assert msgpack.unpackb(control.recv())["ok"]
+            assert endings_of(client, rid) == "length", process
+            server.process.wait(timeout=5 * SLACK)
+            said = server.process.stderr.read()
+            assert f"minisgl-{process} ended (exit code 0)" in said, said
 
 
 def test_shd_03_a_second_signal_ends_at_once():
