@@ -5,6 +5,8 @@
 #include <stdint.h>
 #include <time.h>
 
+static const int64_t ns_per_ms = 1000000;
+
 static inline int64_t clock_now_ns(void)
 {
     struct timespec now;

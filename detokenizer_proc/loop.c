@@ -27,8 +27,6 @@ enum {
     MAX_FRAME_MEMORY = 256 << 20, /* decoded; a frame of ordinary size takes a thousandth */
 };
 
-static const int64_t ns_per_ms = 1000000;
-
 struct loop {
     struct loop_args args;
     struct detokenizer detokenizer;

@@ -21,8 +21,6 @@ enum {
     LAST_LOOK_MS = 20, /* what a tokenizer sent before it ended may still be on its way */
 };
 
-static const int64_t ns_per_ms = 1000000;
-
 /* ---- life ---- */
 
 struct status loop_open(const struct loop_args *args, struct loop **out)

@@ -32,8 +32,6 @@ enum {
     LINGER_MS = 100,
 };
 
-static const int64_t ns_per_ms = 1000000;
-
 struct front {
     struct front_args args;
     struct link *endpoint, *scheduler; /* owned */

@@ -10,8 +10,6 @@
 
 enum { SHUTDOWN_MS = 1000 }; /* after a signal, for what is under way */
 
-static const int64_t ns_per_ms = 1000000;
-
 struct loop {
     struct front *front;             /* owned */
     struct control_endpoint control; /* owned */

@@ -23,8 +23,6 @@ enum {
     LINGER_MS = 200,
 };
 
-static const int64_t ns_per_ms = 1000000;
-
 struct client {
     struct client_args args;
     struct link *front, *reply; /* owned */
