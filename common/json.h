@@ -47,6 +47,11 @@ struct json_value {
 MUST_CHECK struct status json_parse(const char *data, size_t size, struct arena *arena,
                                     struct json_value **out);
 
+/* The same of "dir/name", a file of at most max_size bytes; errors name it. STATUS_NOT_FOUND: there
+ * is none. */
+MUST_CHECK struct status json_parse_file(const char *dir, const char *name, size_t max_size,
+                                         struct arena *arena, struct json_value **out);
+
 /* The last value of that key, as Python's json and most readers take it; NULL when absent or value
  * is no object. value may be NULL. */
 const struct json_value *json_get(const struct json_value *value, const char *key);

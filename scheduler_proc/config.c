@@ -400,24 +400,12 @@ out:
 static struct status read_optional(const char *dir, const char *name, struct arena *arena,
                                    struct json_value **out)
 {
-    char path[4096];
-    char *data = NULL;
-    size_t size = 0;
-    struct status status = path_join(dir, name, path, sizeof(path));
+    struct status status = json_parse_file(dir, name, CONFIG_MAX_BYTES, arena, out);
 
-    *out = NULL;
-    if (status.code == STATUS_OK)
-        status = file_read(path, CONFIG_MAX_BYTES, &data, &size);
-    if (status.code == STATUS_NOT_FOUND)
-        return status_ok();
-    if (status.code)
+    if (status.code != STATUS_NOT_FOUND)
         return status;
-    /* Parsed values may borrow from the text: it lives as long as they do. */
-    const char *text = arena_copy(arena, data, size);
-    free(data);
-    if (!text)
-        return status_error(STATUS_NO_MEMORY, "%s: no memory", name);
-    return status_context(json_parse(text, size, arena, out), name);
+    *out = NULL;
+    return status_ok();
 }
 
 /* tokenizer_config.json names the end token by its text; tokenizer.json knows its id. */

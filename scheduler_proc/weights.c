@@ -157,21 +157,14 @@ struct status weights_open(struct weights *weights, const char *dir)
     struct weights result = {0};
     struct arena arena;
     struct json_value *index = NULL;
-    char path[4096];
-    char *data = NULL;
-    size_t size = 0;
-    struct status status = path_join(dir, index_name, path, sizeof(path));
+    struct status status;
 
     arena_init(&arena, 0, 0);
-    if (status.code == STATUS_OK)
-        status = file_read(path, INDEX_MAX_BYTES, &data, &size);
-    if (status.code == STATUS_NOT_FOUND) {
+    status = json_parse_file(dir, index_name, INDEX_MAX_BYTES, &arena, &index);
+    if (status.code == STATUS_NOT_FOUND)
         status = open_single(&result, dir);
-    } else if (status.code == STATUS_OK) {
-        status = status_context(json_parse(data, size, &arena, &index), index_name);
-        if (status.code == STATUS_OK)
-            status = open_sharded(&result, dir, json_get(index, "weight_map"));
-    }
+    else if (status.code == STATUS_OK)
+        status = open_sharded(&result, dir, json_get(index, "weight_map"));
     if (status.code) {
         weights_close(&result);
         goto out;
@@ -180,7 +173,6 @@ struct status weights_open(struct weights *weights, const char *dir)
     arena_init(&result.copies, 0, 0);
     *weights = result;
 out:
-    free(data);
     arena_deinit(&arena);
     return status;
 }

@@ -34,27 +34,16 @@ struct chat_template {
 static struct status read_json(const char *dir, const char *name, struct arena *arena,
                                const struct json_value **out)
 {
-    char path[MAX_PATH_SIZE];
-    char *data = NULL;
-    size_t size = 0;
     struct json_value *value = NULL;
+    struct status status = json_parse_file(dir, name, MAX_CONFIG_SIZE, arena, &value);
 
     *out = NULL;
-    struct status status = path_join(dir, name, path, sizeof(path));
     if (status.code)
-        return status;
-    status = file_read(path, MAX_CONFIG_SIZE, &data, &size);
-    if (status.code == STATUS_NOT_FOUND)
-        return status_ok();
-    if (status.code)
-        return status;
-    status = json_parse(data, size, arena, &value);
-    if (!status.code && value->type != JSON_OBJECT)
-        status = status_error(STATUS_FORMAT, "not a JSON object");
-    if (!status.code)
-        *out = value;
-    free(data);
-    return status_context(status, name);
+        return status.code == STATUS_NOT_FOUND ? status_ok() : status;
+    if (value->type != JSON_OBJECT)
+        return status_error(STATUS_FORMAT, "%s: not a JSON object", name);
+    *out = value;
+    return status;
 }
 
 /* A token as its text: from "<s>" or {"content": "<s>", ...}. */

@@ -1,12 +1,9 @@
 /* model_info.c - see model_info.h. */
 #include "tokenizer_proc/model_info.h"
 
-#include <stdlib.h>
-
-#include "common/file.h"
 #include "common/json.h"
 
-enum { MAX_CONFIG_BYTES = 16 << 20, MAX_PATH_BYTES = 4096 };
+enum { MAX_CONFIG_BYTES = 16 << 20 };
 
 /* A count under that key, 0 when it is not there. */
 static struct status get_count(const struct json_value *config, const char *key, int32_t *out)
@@ -28,30 +25,19 @@ struct status model_info_read(const char *dir, struct model_info *out)
 {
     struct model_info info = {0};
     struct json_value *config = NULL;
-    char path[MAX_PATH_BYTES];
     struct arena arena;
-    char *text = NULL;
-    size_t size = 0;
-    struct status status = path_join(dir, "config.json", path, sizeof(path));
+    struct status status;
 
     arena_init(&arena, 0, 0);
-    if (status.code == STATUS_OK)
-        status = file_read(path, MAX_CONFIG_BYTES, &text, &size);
-    if (status.code == STATUS_NOT_FOUND) {
-        *out = info;
-        status = status_ok();
-        goto out;
-    }
-    if (status.code == STATUS_OK)
-        status = status_context(json_parse(text, size, &arena, &config), "config.json");
+    status = json_parse_file(dir, "config.json", MAX_CONFIG_BYTES, &arena, &config);
+    if (status.code == STATUS_NOT_FOUND)
+        status = status_ok(); /* of NULL every count is 0 */
     if (status.code == STATUS_OK)
         status = get_count(config, "vocab_size", &info.vocab_size);
     if (status.code == STATUS_OK)
         status = get_count(config, "max_position_embeddings", &info.max_seq_len);
     if (status.code == STATUS_OK)
         *out = info;
-out:
-    free(text);
     arena_deinit(&arena);
     return status;
 }

@@ -204,6 +204,27 @@ START_TEST(writer_output_reads_back)
 }
 END_TEST
 
+START_TEST(a_file_is_a_tree)
+{
+    const char *dir = getenv("MINISGL_TEST_DATA");
+    struct arena arena;
+    struct json_value *value = NULL;
+
+    arena_init(&arena, 0, 0);
+    ck_assert_int_eq(json_parse_file(dir, "none.json", 1 << 20, &arena, &value).code,
+                     STATUS_NOT_FOUND);
+    ck_assert(json_parse_file(dir, "tiny_models/llama/config.json", 8, &arena, &value).code !=
+              STATUS_OK);
+    ck_assert_ptr_null(value);
+    ck_assert_int_eq(
+        json_parse_file(dir, "tiny_models/llama/config.json", 1 << 20, &arena, &value).code,
+        STATUS_OK);
+    ck_assert(json_is(json_get(value, "model_type"), "llama"));
+    arena_deinit(&arena);
+}
+END_TEST
+
 CHECK_MAIN("json", tree_keeps_order_and_types, big_integers_keep_their_digits,
            malformed_text_is_refused, depth_is_bounded, nul_in_strings_survives,
-           pull_reader_follows_the_text, errors_name_the_place, writer_output_reads_back)
+           pull_reader_follows_the_text, errors_name_the_place, writer_output_reads_back,
+           a_file_is_a_tree)

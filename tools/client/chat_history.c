@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/file.h"
+#include "common/json.h"
 
 enum { MAX_CONFIG_BYTES = 1 << 20 };
 
@@ -80,17 +80,12 @@ static void take_config(const struct json_value *config, struct request_options 
 
 void chat_sampling_defaults(const char *model, struct request_options *options)
 {
-    char path[1200];
-    char *text = NULL;
-    size_t size = 0;
     struct json_value *config = NULL;
     struct arena arena;
 
     arena_init(&arena, 0, 0);
-    if (*model && !path_join(model, "generation_config.json", path, sizeof(path)).code &&
-        !file_read(path, MAX_CONFIG_BYTES, &text, &size).code &&
-        !json_parse(text, size, &arena, &config).code)
+    if (*model &&
+        !json_parse_file(model, "generation_config.json", MAX_CONFIG_BYTES, &arena, &config).code)
         take_config(config, options);
-    free(text);
     arena_deinit(&arena);
 }
