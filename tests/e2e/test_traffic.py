@@ -148,8 +148,9 @@ def test_each_request_ends_once():
         for kind in ("abort", "stop", "length"):
             assert counts[kind] > counts["requests"] * 0.15, counts
         for process in PROCESSES:
-            grown = sizes[-1][process] - sizes[1][process]
-            assert grown < 4096, (process, sizes)  # the tokenizer remembers the last 16384 rids
+            # A leak grows in each round; a queue that was once long on a busy machine keeps its memory, once.
+            grown = [after[process] - before[process] for before, after in zip(sizes, sizes[1:])]
+            assert min(grown) < 1024 and sum(grown) < 32 * 1024, (process, sizes)
         assert_judge_sees_faults(paths[0], folder / "forged.frames")
 
 
