@@ -2,6 +2,7 @@
  * mix. */
 #include "common/log.h"
 
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -17,11 +18,25 @@ static const char *process_name = "minisgl";
 static bool use_colour;
 static atomic_int current_level = LOG_INFO;
 
+/* Where a standard stream is closed (`>&-`) the next socket would take its number, and what is
+ * printed would go there. Reads and writes of these fail instead. */
+static void hold_standard_streams(void)
+{
+    int fd;
+
+    do
+        fd = open("/dev/null", O_PATH);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
 void log_open(const char *name)
 {
     const char *wanted = getenv("LOG_LEVEL");
     enum log_level level;
 
+    hold_standard_streams();
     process_name = name;
     use_colour = isatty(STDERR_FILENO) && !getenv("NO_COLOR");
     if (wanted && log_level_parse(wanted, &level))

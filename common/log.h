@@ -14,8 +14,9 @@
 
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
-/* name: borrowed for the life of the process. The level is taken from LOG_LEVEL if that names one.
- */
+/* The first call of a program. name: borrowed for the life of the process. The level is taken from
+ * LOG_LEVEL if that names one. Standard streams that are closed are held, so that nothing else
+ * becomes one. */
 void log_open(const char *name);
 void log_set_level(enum log_level level);
 enum log_level log_get_level(void);

@@ -20,7 +20,7 @@
 
 static const size_t max_input_bytes = (size_t)4 << 30;
 
-enum { RETRY_MS = 100, MIN_OPEN = 16 };
+enum { RETRY_MS = 100, MIN_OPEN = 16, MAX_BURST = 256 };
 
 struct item {
     const char *line; /* in the input */
@@ -152,12 +152,13 @@ static struct item *next_item(const struct batch *batch)
     return batch->next_to_send < batch->num_items ? &batch->items[batch->next_to_send] : NULL;
 }
 
+/* No more than a burst: the server gives up on a client that does not read meanwhile. */
 static void send_items(struct batch *batch)
 {
     struct item *item;
 
     batch->is_stuck = false;
-    while ((item = next_item(batch))) {
+    for (int i = 0; i < MAX_BURST && (item = next_item(batch)); i++) {
         bool is_held =
             client_num_open(batch->client) >= batch->max_open || clock_now_ns() < batch->again_ns;
         batch->is_stuck = is_held || !send_item(batch, item);
@@ -210,9 +211,10 @@ static struct status run(struct batch *batch)
     progress_begin(&batch->progress, "batch", "requests", batch->num_items);
     while (batch->num_done < batch->num_items && !status.code) {
         send_items(batch);
-        if (client_next(batch->client, batch->is_stuck ? RETRY_MS / 2 : -1, &event))
+        int timeout_ms = batch->is_stuck ? RETRY_MS / 2 : next_item(batch) ? 0 : -1;
+        for (; client_next(batch->client, timeout_ms, &event); timeout_ms = 0)
             take_event(batch, &event);
-        else if (command_interrupted())
+        if (command_interrupted() && batch->num_done < batch->num_items)
             status = status_error(STATUS_INTERRUPTED, "interrupted after %zu of %zu requests",
                                   batch->num_done, batch->num_items);
         if (!status.code)

@@ -35,6 +35,7 @@ struct client {
     int64_t heard_ns, hello_ns; /* when the detokenizer was last heard, and greeted */
     bool is_lost;               /* open calls are being ended */
     bool has_hello_ok;
+    bool front_is_next; /* to be read; else reply */
 };
 
 size_t client_num_open(const struct client *client)
@@ -239,10 +240,14 @@ static bool take_arrived(struct client *client, struct client_event *out)
 {
     if (take_delta(client, out))
         return true;
-    while (read_frame(client, client->front))
+    /* In turns: answers to a flood of requests must not keep their text from being read. */
+    client->front_is_next = !client->front_is_next;
+    struct link *first = client->front_is_next ? client->front : client->reply;
+    struct link *second = client->front_is_next ? client->reply : client->front;
+    while (read_frame(client, first))
         if (take_message(client, out))
             return true;
-    while (read_frame(client, client->reply))
+    while (read_frame(client, second))
         if (take_message(client, out))
             return true;
     return false;

@@ -29,6 +29,17 @@ static void print_help(FILE *out)
     fprintf(out, "\n`minisgl COMMAND --help` lists the options of each.\n");
 }
 
+/* What a command printed counts only if it has arrived. */
+static int finish(int exit_code)
+{
+    bool is_written = fflush(stdout) == 0 && !ferror(stdout);
+
+    if (is_written || exit_code != EXIT_OK)
+        return exit_code;
+    fprintf(stderr, "minisgl: stdout cannot be written\n");
+    return EXIT_FAILED;
+}
+
 int main(int argc, char **argv)
 {
     log_open("minisgl");
@@ -39,11 +50,11 @@ int main(int argc, char **argv)
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
         strcmp(argv[1], "help") == 0) {
         print_help(stdout);
-        return EXIT_OK;
+        return finish(EXIT_OK);
     }
     for (size_t i = 0; i < NUM_COMMANDS; i++)
         if (strcmp(argv[1], commands[i].name) == 0)
-            return commands[i].run(argc - 1, argv + 1);
+            return finish(commands[i].run(argc - 1, argv + 1));
     fprintf(stderr, "minisgl: unknown command '%s' (try --help)\n", argv[1]);
     return EXIT_USAGE;
 }

@@ -1,0 +1,44 @@
+"""What clumsy users do: more lines than any queue holds, outputs that are closed or full."""
+
+import subprocess
+import sys
+
+from server import CLIENT, Server, run
+
+
+def is_idle(status):
+    scheduler, detokenizer = status["scheduler"], status["detokenizer"]
+    pages = scheduler["pages"]
+    return (
+        pages["free"] + pages["cached"] == scheduler["engine"]["num_pages"]
+        and pages["protected"] == pages["private"] == 0
+        and scheduler["running"] == scheduler["queued"] == 0
+        and detokenizer["open_requests"] == detokenizer["tombstones"] == 0
+    )
+
+
+def test_a_batch_of_more_lines_than_all_queues_hold():
+    with Server("--device", "sim") as server:
+        answers = server.batch([{"id": i, "prompt": "hi", "max_tokens": 1} for i in range(30000)])
+        assert [a["id"] for a in answers] == list(range(30000))
+        errors = [a["error"] for a in answers if "error" in a]
+        assert not errors, (len(errors), errors[0])
+        assert is_idle(server.status())
+
+
+def test_an_output_that_takes_nothing_is_a_failure():
+    with Server("--device", "sim") as server:
+        for command in ("generate hi --max-tokens 3", "generate hi --max-tokens 3 --json", "status", "tokenize hi"):
+            for redirection in (">/dev/full", ">&-", ">&- <&-"):
+                done = subprocess.run(
+                    ["bash", "-c", f"{CLIENT} {command} --name {server.name} {redirection}"],
+                    env=server.env,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                    timeout=20,
+                )
+                assert done.returncode == 1 and "stdout cannot be written" in done.stderr, (command, redirection, done)
+
+
+if __name__ == "__main__":
+    sys.exit(run(globals()))
