@@ -2,6 +2,7 @@
  * field_decode.c - the reading half of fields.h: one value per key, checked, or a sentence that
  * says what the key takes and what came instead.
  */
+#include <assert.h>
 #include <endian.h>
 #include <math.h>
 #include <string.h>
@@ -347,6 +348,7 @@ struct status fields_decode(const struct field_table *table, struct wire_reader 
     uint64_t seen = 0;
     size_t guess = 0;
 
+    assert(table->num_fields <= MAX_FIELDS); /* a bit each in seen */
     *out_field = "";
     for (uint32_t pair = 0; pair < num_pairs; pair++) {
         struct wire_value key;
