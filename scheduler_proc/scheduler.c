@@ -152,11 +152,6 @@ void scheduler_destroy(struct scheduler **scheduler)
     *scheduler = NULL;
 }
 
-int32_t scheduler_max_pages_per_req(const struct scheduler *scheduler)
-{
-    return scheduler->max_pages_per_req;
-}
-
 const struct batch_limits *scheduler_limits(const struct scheduler *scheduler)
 {
     return &scheduler->limits;

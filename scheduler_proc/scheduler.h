@@ -50,8 +50,7 @@ MUST_CHECK struct status scheduler_create(const struct scheduler_config *config,
                                           struct scheduler **out);
 void scheduler_destroy(struct scheduler **scheduler);
 
-/* Pages of one request's row of the page table: ceil(max_seq_len / page_size). */
-int32_t scheduler_max_pages_per_req(const struct scheduler *scheduler);
+/* How large its batches may get; borrowed. */
 const struct batch_limits *scheduler_limits(const struct scheduler *scheduler);
 
 /*
@@ -111,7 +110,7 @@ struct scheduler_stats {
     int32_t evictable_pages, protected_pages;
     int64_t num_steps, num_prefill_tokens, num_decode_tokens, num_wasted_rows;
     int64_t num_prompt_tokens,
-        num_cached_tokens; /* of admitted requests: hit rate is their ratio */
+        num_cached_tokens;       /* of admitted requests: hit rate is their ratio */
     int64_t num_admission_tries; /* only when something has changed since the last that failed */
     int64_t num_accepted, num_rejected, num_finished, num_aborted, num_errors;
 };

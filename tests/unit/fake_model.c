@@ -40,12 +40,13 @@ void fake_model_init(struct fake_model *model, const struct scheduler_config *co
 {
     size_t num_rows = (size_t)config->max_running_reqs + 1;
     size_t num_tokens = num_rows * (size_t)config->max_seq_len;
-    size_t num_pages = num_rows * (size_t)scheduler_max_pages_per_req(scheduler);
+    int32_t max_pages_per_req = (config->max_seq_len + config->page_size - 1) / config->page_size;
+    size_t num_pages = num_rows * (size_t)max_pages_per_req;
 
     *model = (struct fake_model){
         .config = *config,
         .limits = *scheduler_limits(scheduler),
-        .max_pages_per_req = scheduler_max_pages_per_req(scheduler),
+        .max_pages_per_req = max_pages_per_req,
         .page_table = malloc(num_pages * sizeof(int32_t)),
         .token_pool = malloc(num_tokens * sizeof(int32_t)),
         .slots =
