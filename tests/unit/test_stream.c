@@ -225,6 +225,7 @@ START_TEST(parts_join_to_the_whole)
     struct stop_match stop = make_stop("abababab\xE4\xB8\x96never");
     uint32_t random = 7;
 
+    matched = false;
     vocabulary = byte_vocabulary();
     for (int round = 0; round < 2000; round++) {
         int32_t ids[64];
