@@ -202,6 +202,7 @@ START_TEST(data_is_found_behind_normalisation)
 }
 END_TEST
 
+/* TOK-07 */
 START_TEST(one_bos)
 {
     struct fixture fixture;
@@ -259,6 +260,7 @@ static void *encode_long(void *context)
     return NULL;
 }
 
+/* TOK-02 */
 START_TEST(long_words_at_a_small_stack)
 {
     struct fixture fixture;
@@ -303,6 +305,7 @@ START_TEST(one_tokenizer_for_several_threads)
 }
 END_TEST
 
+/* TOK-10 */
 START_TEST(nul_and_long_tokens)
 {
     struct fixture fixture;
@@ -361,6 +364,7 @@ END_TEST
 
 /* ---- what families do differently; ids of the `tokenizers` package ---- */
 
+/* TOK-03 */
 START_TEST(the_last_space_stays_with_the_word)
 {
     struct fixture fixture;
@@ -378,6 +382,7 @@ START_TEST(the_last_space_stays_with_the_word)
 }
 END_TEST
 
+/* TOK-05 */
 START_TEST(accents_are_composed)
 {
     struct fixture fixture;
@@ -393,6 +398,7 @@ START_TEST(accents_are_composed)
 }
 END_TEST
 
+/* TOK-08 */
 START_TEST(added_tokens_swallow_blanks)
 {
     struct fixture fixture;
@@ -407,6 +413,7 @@ START_TEST(added_tokens_swallow_blanks)
 }
 END_TEST
 
+/* TOK-11 */
 START_TEST(digits_and_marks_by_family)
 {
     struct fixture fixture;
