@@ -12,7 +12,7 @@
 static struct status open_regular(const char *path, int *out_fd, size_t *out_size)
 {
     struct stat info;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a fifo would wait for a writer */
 
     if (fd < 0)
         return status_errno(errno, path);
