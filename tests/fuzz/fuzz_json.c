@@ -83,6 +83,25 @@ static bool same(const struct json_value *a, const struct json_value *b)
     return equal;
 }
 
+/* Of values with the same key the last is found. */
+static void look_up(const struct json_value *value)
+{
+    for (size_t i = 0; i < value->num_items; i++) {
+        look_up(&value->items[i]);
+        if (value->type != JSON_OBJECT || strlen(value->keys[i].data) != value->keys[i].size)
+            continue;
+        const struct json_value *found = json_get(value, value->keys[i].data);
+        require(found >= &value->items[i]);
+        require(json_text_is(value->keys[found - value->items], value->keys[i].data));
+        if (found->type == JSON_STRING)
+            require(json_is(found, found->text.data) ==
+                    (strlen(found->text.data) == found->text.size));
+        else
+            require(!json_is(found, ""));
+    }
+    require(value->type == JSON_OBJECT || !json_get(value, ""));
+}
+
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
 {
     const char *text = (const char *)data;
@@ -99,6 +118,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
         require(!writer.failed);
         status = json_parse(writer.data, writer.size, &arena, &again);
         require(!status.code && same(value, again));
+        look_up(value);
     }
     json_writer_deinit(&writer);
     arena_deinit(&arena);
