@@ -2,10 +2,12 @@
 #include "scheduler_proc/engine.h"
 
 #include <assert.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "scheduler_proc/engine_internal.h"
 
 /* ---- making it ---- */
@@ -56,6 +58,39 @@ static void note_unused(struct engine *engine)
                  "%zu tensors in the files are unused, such as %.50s", count, first);
 }
 
+/* Files are mapped, or dummies made, while the device is opened: neither is quick. */
+struct opening {
+    struct engine *engine;
+    pthread_t thread;
+    bool is_started;
+    struct status status;
+};
+
+static void *open_weights_beside(void *arg)
+{
+    struct opening *opening = arg;
+
+    opening->status = open_weights(opening->engine);
+    return NULL;
+}
+
+static void opening_begin(struct opening *opening, struct engine *engine)
+{
+    *opening = (struct opening){.engine = engine, .status = status_ok()};
+    if (engine->config.device == ENGINE_SIM)
+        return;
+    opening->is_started = pthread_create(&opening->thread, NULL, open_weights_beside, opening) == 0;
+    if (!opening->is_started)
+        open_weights_beside(opening);
+}
+
+static struct status opening_end(struct opening *opening)
+{
+    if (opening->is_started)
+        pthread_join(opening->thread, NULL);
+    return opening->status;
+}
+
 static struct status make_model(struct engine *engine)
 {
     const struct engine_config *config = &engine->config;
@@ -66,9 +101,6 @@ static struct status make_model(struct engine *engine)
         engine->info.dtype_name = "sim";
         return sim_create(&engine->backend, config->model->vocab_size, &config->sim, &engine->sim);
     }
-    status = open_weights(engine);
-    if (status.code)
-        return status;
     engine->info.dtype_name = engine->dtype == DTYPE_F32 ? "float32" : "bfloat16";
     engine->info.weight_bytes = weights_size(&engine->weights);
     status = model_create(&(struct model_args){.backend = &engine->backend,
@@ -86,6 +118,8 @@ static struct status make_model(struct engine *engine)
         return status;
     note_unused(engine);
     engine->info.scratch_bytes = model_scratch_bytes(engine->model);
+    if (config->dummy_weights)
+        engine->info.weight_bytes = model_num_values(config->model) * dtype_size(engine->dtype);
     if (!may_borrow)
         weights_close(&engine->weights);
     return status_ok();
@@ -112,20 +146,35 @@ static struct status open_device(struct engine *engine)
     return status;
 }
 
+static void add_time(int64_t *total_ns, int64_t *begin_ns)
+{
+    int64_t now_ns = clock_now_ns();
+
+    *total_ns += now_ns - *begin_ns;
+    *begin_ns = now_ns;
+}
+
 struct status engine_create(const struct engine_config *config, struct engine **out)
 {
     struct engine *engine = calloc(1, sizeof(*engine));
     struct device_info device = {0};
+    struct opening opening;
+    int64_t begin_ns = clock_now_ns();
     struct status status;
 
     if (!engine)
         return status_error(STATUS_NO_MEMORY, "engine: no memory");
     engine->config = *config;
+    opening_begin(&opening, engine);
     status = open_device(engine);
+    struct status opened = opening_end(&opening);
+    if (status.code == STATUS_OK)
+        status = opened;
     if (status.code == STATUS_OK)
         status = engine->backend.device->info(engine->device, &device);
     if (status.code)
         goto fail;
+    add_time(&engine->info.open_ns, &begin_ns);
     bool has_graphs = engine->backend.device->graph_begin && config->device != ENGINE_SIM;
     int32_t graph_rows = engine_graph_limit(config, has_graphs);
     int32_t budget = config->max_prefill_tokens > config->page_size ? config->max_prefill_tokens
@@ -139,8 +188,10 @@ struct status engine_create(const struct engine_config *config, struct engine **
         graph_rows > config->max_running_reqs ? graph_rows : config->max_running_reqs;
     engine->max_tokens = budget + engine->max_rows;
     status = make_model(engine);
+    add_time(&engine->info.weights_ns, &begin_ns);
     if (status.code == STATUS_OK)
         status = engine_make_cache(engine, device.free_bytes);
+    add_time(&engine->info.memory_ns, &begin_ns);
     if (status.code)
         goto fail;
     *out = engine;
@@ -152,9 +203,14 @@ fail:
 
 struct status engine_prepare(struct engine *engine, const struct batch_limits *limits)
 {
+    int64_t begin_ns = clock_now_ns();
     struct status status = engine_make_rings(engine, limits);
 
-    return status.code ? status : engine_capture(engine);
+    add_time(&engine->info.memory_ns, &begin_ns);
+    if (status.code == STATUS_OK)
+        status = engine_capture(engine);
+    add_time(&engine->info.graphs_ns, &begin_ns);
+    return status;
 }
 
 void engine_destroy(struct engine **out_engine)

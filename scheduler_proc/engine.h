@@ -60,12 +60,13 @@ struct engine_info {
     char device_name[96];
     const char *dtype_name; /* "float32", "bfloat16", "sim" */
     int32_t num_pages, max_seq_len;
-    size_t weight_bytes;  /* of the files */
+    size_t weight_bytes;  /* of the files, or of the dummies */
     size_t kv_bytes;      /* of the cache */
     size_t scratch_bytes; /* activations, workspace, tables, rings */
     size_t staging_bytes; /* of one block at most */
     int32_t num_graphs, graph_max_rows;
-    char warnings[2][124]; /* about the model's files, or "" */
+    int64_t open_ns, weights_ns, memory_ns, graphs_ns; /* of the start: what each part of it took */
+    char warnings[2][124];                             /* about the model's files, or "" */
 };
 
 struct engine; /* opaque */

@@ -23,6 +23,9 @@ static void log_start(const struct settings *s, const struct model_config *model
     log_info("memory kv_cache=%.1f MiB pages=%d page_size=%lld max_seq_len=%d workspace=%.1f MiB",
              (double)info->kv_bytes / mib, info->num_pages, (long long)s->page_size,
              info->max_seq_len, (double)info->scratch_bytes / mib);
+    log_debug("start: device %.2f s weights %.2f s memory %.2f s graphs %.2f s",
+              (double)info->open_ns / 1e9, (double)info->weights_ns / 1e9,
+              (double)info->memory_ns / 1e9, (double)info->graphs_ns / 1e9);
     log_info("device=\"%s\" cache=%s policy=%s overlap=%s max_running=%lld graphs=%d start_ms=%lld",
              info->device_name, settings_cache_types[s->cache_type], settings_policies[s->policy],
              s->loop.is_overlapped ? "yes" : "no", (long long)s->max_running, info->num_graphs,

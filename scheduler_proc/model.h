@@ -56,6 +56,9 @@ MUST_CHECK struct status model_forward(struct model *model, struct stream *strea
 /* Bytes of K of one slot in one layer; those of V are as many. */
 size_t model_slot_bytes(const struct model_config *config, enum dtype dtype);
 
+/* Values in the matrices of the model's weights. */
+size_t model_num_values(const struct model_config *config);
+
 /* Bytes of scratch: activations, logits, the operators' workspace. */
 size_t model_scratch_bytes(const struct model *model);
 

@@ -236,7 +236,7 @@ static struct status load_layer(struct loader *in, int32_t index)
     return load_mlp(in, prefix, config->is_sparse[index], layer);
 }
 
-static uint64_t count_values(const struct model_config *config)
+size_t model_num_values(const struct model_config *config)
 {
     int64_t hidden = config->hidden_size, count = 0;
 
@@ -246,7 +246,7 @@ static uint64_t count_values(const struct model_config *config)
                      ? hidden * config->num_experts * (3 * (int64_t)config->moe_intermediate_size)
                      : 3 * hidden * config->intermediate_size;
     }
-    return (uint64_t)(count + hidden * config->vocab_size * (config->tie_word_embeddings ? 1 : 2));
+    return (size_t)(count + hidden * config->vocab_size * (config->tie_word_embeddings ? 1 : 2));
 }
 
 /* What has been copied need not lie in memory a second time, as pages of the mapped files. */
@@ -265,7 +265,7 @@ static struct status load_all(struct loader *in)
     const struct model_config *config = model->config;
     struct status status;
 
-    progress_begin(&in->progress, "loading weights", "values", count_values(config));
+    progress_begin(&in->progress, "loading weights", "values", model_num_values(config));
     /* Tied: the head's weight is the embedding, and a head in the files is not looked at. */
     struct part_spec head_spec = {config->tie_word_embeddings ? "model.embed_tokens" : "lm_head",
                                   config->vocab_size};

@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "common/split.h"
+
 static const double pi = 3.14159265358979323846;
 
 static float llama3(const struct rope_config *rope, float inv_freq)
@@ -60,18 +62,33 @@ void rope_inv_freq(const struct rope_config *rope, int32_t head_dim, float *out)
     }
 }
 
-void rope_fill(const struct rope_config *rope, int32_t head_dim, int32_t max_position, float *out)
-{
-    int32_t half = head_dim / 2;
+/* What rope_fill fills, by rows. */
+struct table {
+    float *out;
+    int32_t head_dim;
+    double factor;
     float inv_freq[512]; /* head_dim is at most 1024 */
+};
 
-    rope_inv_freq(rope, head_dim, inv_freq);
-    for (int32_t position = 0; position < max_position; position++) {
-        float *row = out + (size_t)position * head_dim;
+static void fill_rows(void *arg, size_t begin, size_t end)
+{
+    const struct table *table = arg;
+    int32_t half = table->head_dim / 2;
+
+    for (size_t position = begin; position < end; position++) {
+        float *row = table->out + position * (size_t)table->head_dim;
         for (int32_t i = 0; i < half; i++) {
-            float angle = (float)position * inv_freq[i];
-            row[i] = (float)(cos((double)angle) * rope->attention_factor);
-            row[half + i] = (float)(sin((double)angle) * rope->attention_factor);
+            float angle = (float)position * table->inv_freq[i];
+            row[i] = (float)(cos((double)angle) * table->factor);
+            row[half + i] = (float)(sin((double)angle) * table->factor);
         }
     }
+}
+
+void rope_fill(const struct rope_config *rope, int32_t head_dim, int32_t max_position, float *out)
+{
+    struct table table = {.out = out, .head_dim = head_dim, .factor = rope->attention_factor};
+
+    rope_inv_freq(rope, head_dim, table.inv_freq);
+    split_run(fill_rows, &table, (size_t)max_position);
 }

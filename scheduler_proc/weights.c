@@ -10,6 +10,7 @@
 
 #include "common/hash.h"
 #include "common/json.h"
+#include "common/split.h"
 
 static const char index_name[] = "model.safetensors.index.json";
 static const char single_name[] = "model.safetensors";
@@ -17,6 +18,7 @@ static const char single_name[] = "model.safetensors";
 enum {
     INDEX_MAX_BYTES = 256 << 20,
     MAX_FILES = 4096,
+    NOISE_BLOCK = 1 << 18,  /* elements of dummies of one seed */
     RANDOM_SLACK = 1 << 20, /* elements: dummies start at various places within it */
     ONES_COUNT = 1 << 20,
 };
@@ -189,12 +191,42 @@ static uint64_t next_random(uint64_t *state)
     return *state = x;
 }
 
+/* What weights_open_dummy fills, in blocks that each have a seed of their own. */
+struct noise {
+    void *out;
+    size_t count;
+    uint64_t seed;
+    const float *values;
+    const uint16_t *halves;
+    enum dtype dtype;
+};
+
+static void fill_noise(void *arg, size_t begin, size_t end)
+{
+    const struct noise *noise = arg;
+
+    for (size_t block = begin; block < end; block++) {
+        uint64_t state = sample_mix(sample_mix(noise->seed + 1) + block) | 1;
+        size_t first = block * NOISE_BLOCK, last = first + NOISE_BLOCK;
+
+        last = last < noise->count ? last : noise->count;
+        for (size_t i = first; i < last; i += 4) {
+            uint64_t bits = next_random(&state);
+            for (size_t j = i; j < i + 4 && j < last; j++, bits >>= 16) {
+                if (noise->dtype == DTYPE_F32)
+                    ((float *)noise->out)[j] = noise->values[bits & 0xFFFF];
+                else
+                    ((uint16_t *)noise->out)[j] = noise->halves[bits & 0xFFFF];
+            }
+        }
+    }
+}
+
 struct status weights_open_dummy(struct weights *weights, enum dtype dtype, size_t max_count,
                                  uint64_t seed)
 {
     enum dtype stored = dtype == DTYPE_F32 ? DTYPE_F32 : DTYPE_BF16;
     struct weights result = {.dtype = stored, .random_count = max_count + RANDOM_SLACK};
-    uint64_t state = sample_mix(seed + 1) | 1;
     float *values = malloc(65536 * sizeof(float));      /* uniform, of standard deviation 0.02 */
     uint16_t *halves = malloc(65536 * sizeof(*halves)); /* the same in bfloat16 */
 
@@ -214,15 +246,8 @@ struct status weights_open_dummy(struct weights *weights, enum dtype dtype, size
     for (int i = 0; i < 65536; i++)
         values[i] = ((float)i - 32767.5f) / 32768 * 0.02f * 1.7320508f;
     weights_convert(halves, DTYPE_BF16, values, DTYPE_F32, 65536);
-    for (size_t i = 0; i < result.random_count; i += 4) {
-        uint64_t bits = next_random(&state);
-        for (size_t j = i; j < i + 4 && j < result.random_count; j++, bits >>= 16) {
-            if (stored == DTYPE_F32)
-                ((float *)result.random)[j] = values[bits & 0xFFFF];
-            else
-                ((uint16_t *)result.random)[j] = halves[bits & 0xFFFF];
-        }
-    }
+    struct noise noise = {result.random, result.random_count, seed, values, halves, stored};
+    split_run(fill_noise, &noise, (result.random_count + NOISE_BLOCK - 1) / NOISE_BLOCK);
     free(values);
     free(halves);
     *weights = result;

@@ -114,7 +114,7 @@ extern "C" struct status device_cuda_open(const struct device_args *args, struct
         status = status_error(STATUS_DEVICE, "cuBLASLt could not be started");
         goto out;
     }
-    status = linear_tuner_create(&device->tuner);
+    status = linear_tuner_create(args->ordinal, &device->tuner);
     if (status.code)
         goto out;
     status = device_clock_sync(device); /* the first is slow: it starts the context */

@@ -3,25 +3,29 @@
  *
  * cuBLAS counts by columns: y^T [n, T] = W [n, k] x^T [k, T], with W transposed from its point of
  * view. Sums are float32 and TF32 is off. At the first use of a shape outside a captured graph the
- * algorithms that the heuristic offers are timed in turn, on scratch memory, and the fastest stays.
+ * algorithms that the heuristic offers (and for a few tokens our own kernels) are timed in turn, on
+ * scratch memory and with W out of the cache, and the fastest stays: in a file, see algo_cache.h.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "kernels/cuda/linear.cuh"
 
-enum { TUNER_SIZE = 4096, TUNER_CANDIDATES = 8 };
+extern "C" {
+#include "kernels/cuda/algo_cache.h"
+}
 
-struct tuner_entry {
-    bool used;
-    int32_t n, k, bucket, alignment;
-    enum dtype dtype, y_dtype;
-    bool accumulate, has_bias;
-    cublasLtMatmulAlgo_t algo;
-};
+enum { TUNER_SIZE = 4096, LT_CANDIDATES = 16, MAX_CANDIDATES = LT_CANDIDATES + SKINNY_NUM };
+
+static_assert(sizeof(cublasLtMatmulAlgo_t) == ALGO_WORDS * sizeof(uint64_t), "algo_cache.h");
 
 struct linear_tuner {
-    struct tuner_entry entries[TUNER_SIZE]; /* a hash table with open addressing, never full */
+    struct algo_entry entries[TUNER_SIZE]; /* a hash table with open addressing, never full */
     int num_entries;
+    int num_saved;            /* of them, when the file was last written or read */
+    bool is_good[TUNER_SIZE]; /* of an entry: timed here, or asked for once */
+    int version;              /* of cuBLASLt */
+    char card[256];
 };
 
 /* One product as cuBLAS wants it. */
@@ -30,14 +34,89 @@ struct product {
     cublasLtMatrixLayoutOpaque_t w, x, y;
 };
 
-struct status linear_tuner_create(struct linear_tuner **out)
+/* The entry of this key, or the free one where it belongs. */
+static struct algo_entry *tuner_find(struct linear_tuner *tuner, const struct algo_entry *key)
 {
+    uint32_t hash = (uint32_t)key->n * 2654435761u ^ (uint32_t)key->k * 2246822519u ^
+                    (uint32_t)key->bucket * 3266489917u ^ (uint32_t)key->accumulate;
+
+    for (uint32_t i = hash;; i++) {
+        struct algo_entry *e = &tuner->entries[i % TUNER_SIZE];
+
+        if (!e->bucket || (e->n == key->n && e->k == key->k && e->bucket == key->bucket &&
+                           e->alignment == key->alignment && e->dtype == key->dtype &&
+                           e->y_dtype == key->y_dtype && e->accumulate == key->accumulate &&
+                           e->has_bias == key->has_bias))
+            return e;
+    }
+}
+
+static void tuner_put(struct linear_tuner *tuner, const struct algo_entry *entry, bool is_good)
+{
+    struct algo_entry *place = tuner_find(tuner, entry);
+
+    if (place->bucket)
+        tuner->num_saved = -1; /* what was stored did not serve */
+    else if (tuner->num_entries == TUNER_SIZE / 2)
+        return;
+    else
+        tuner->num_entries++;
+    *place = *entry;
+    tuner->is_good[place - tuner->entries] = is_good;
+}
+
+static void tuner_load(struct linear_tuner *tuner)
+{
+    struct algo_entry *entries = (struct algo_entry *)calloc(TUNER_SIZE / 2, sizeof(*entries));
+    int num = 0;
+
+    if (entries)
+        num = algo_cache_load(tuner->card, tuner->version, entries, TUNER_SIZE / 2);
+    for (int i = 0; i < num; i++)
+        tuner_put(tuner, &entries[i], false);
+    tuner->num_saved = tuner->num_entries;
+    free(entries);
+}
+
+struct status linear_tuner_create(int ordinal, struct linear_tuner **out)
+{
+    cudaDeviceProp properties;
+    cudaError_t error = cudaGetDeviceProperties(&properties, ordinal);
+
+    if (error)
+        return cuda_status(error, "device info");
     *out = (struct linear_tuner *)calloc(1, sizeof(**out));
-    return *out ? status_ok() : status_error(STATUS_NO_MEMORY, "linear: out of memory");
+    if (*out == NULL)
+        return status_error(STATUS_NO_MEMORY, "linear: out of memory");
+    memcpy((*out)->card, properties.name, sizeof((*out)->card) - 1);
+    (*out)->version = (int)cublasLtGetVersion();
+    tuner_load(*out);
+    return status_ok();
+}
+
+void linear_tuner_save(struct linear_tuner *tuner)
+{
+    struct algo_entry *entries;
+    int num = 0;
+
+    if (tuner->num_entries == tuner->num_saved)
+        return;
+    entries = (struct algo_entry *)calloc((size_t)tuner->num_entries, sizeof(*entries));
+    if (entries == NULL)
+        return;
+    for (int i = 0; i < TUNER_SIZE; i++) {
+        if (tuner->entries[i].bucket)
+            entries[num++] = tuner->entries[i];
+    }
+    algo_cache_save(tuner->card, tuner->version, entries, num); /* where it cannot: timed again */
+    tuner->num_saved = num;
+    free(entries);
 }
 
 void linear_tuner_destroy(struct linear_tuner **tuner)
 {
+    if (*tuner)
+        linear_tuner_save(*tuner);
     free(*tuner);
     *tuner = NULL;
 }
@@ -67,37 +146,19 @@ static int32_t alignment_of(const struct linear_args *a)
     return bits % 256 == 0 ? 256 : bits % 16 == 0 ? 16 : 2;
 }
 
-static struct tuner_entry entry_of(const struct linear_args *a)
+static struct algo_entry entry_of(const struct linear_args *a)
 {
-    struct tuner_entry key = {};
+    struct algo_entry key = {};
 
-    key.used = true;
     key.n = a->weight->n;
     key.k = a->weight->k;
     key.bucket = bucket_of(a->num_tokens);
     key.alignment = alignment_of(a);
-    key.dtype = a->weight->dtype;
-    key.y_dtype = a->y_dtype;
+    key.dtype = (int32_t)a->weight->dtype;
+    key.y_dtype = (int32_t)a->y_dtype;
     key.accumulate = a->accumulate;
     key.has_bias = a->weight->bias != NULL;
     return key;
-}
-
-/* The entry of this key, or the free one where it belongs. */
-static struct tuner_entry *tuner_find(struct linear_tuner *tuner, const struct tuner_entry *key)
-{
-    uint32_t hash = (uint32_t)key->n * 2654435761u ^ (uint32_t)key->k * 2246822519u ^
-                    (uint32_t)key->bucket * 3266489917u ^ (uint32_t)key->accumulate;
-
-    for (uint32_t i = hash;; i++) {
-        struct tuner_entry *e = &tuner->entries[i % TUNER_SIZE];
-
-        if (!e->used || (e->n == key->n && e->k == key->k && e->bucket == key->bucket &&
-                         e->alignment == key->alignment && e->dtype == key->dtype &&
-                         e->y_dtype == key->y_dtype && e->accumulate == key->accumulate &&
-                         e->has_bias == key->has_bias))
-            return e;
-    }
 }
 
 static cudaDataType_t data_type(enum dtype dtype)
@@ -167,35 +228,65 @@ static cublasStatus_t multiply(struct stream *stream, struct product *p,
                           LT_WORKSPACE_SIZE, stream->cuda);
 }
 
+/* One way to do it: a kernel of our own, or an algorithm of cuBLAS. */
+struct candidate {
+    int32_t skinny; /* its number, or 0 */
+    cublasLtMatmulAlgo_t algo;
+    float ms; /* the best so far */
+};
+
+static bool run_candidate(struct stream *stream, struct product *p, const struct linear_args *a,
+                          void *y, const struct candidate *c)
+{
+    if (c->skinny) {
+        struct linear_args args = *a;
+
+        args.y = y;
+        return !skinny_launch(stream, &args, c->skinny).code;
+    }
+    return !multiply(stream, p, a, y, &c->algo);
+}
+
+/* One run with a cold cache: cuBLAS's workspace, written just before, is larger. */
+static void time_candidate(struct stream *stream, struct product *p, const struct linear_args *a,
+                           void *y, cudaEvent_t begin, cudaEvent_t end, struct candidate *c)
+{
+    float ms;
+    bool ok = !cudaMemsetAsync(stream->device->lt_workspace, 0, LT_WORKSPACE_SIZE, stream->cuda) &&
+              !cudaEventRecord(begin, stream->cuda) && run_candidate(stream, p, a, y, c) &&
+              !cudaEventRecord(end, stream->cuda) && !cudaEventSynchronize(end) &&
+              !cudaEventElapsedTime(&ms, begin, end);
+
+    if (ok && ms < c->ms)
+        c->ms = ms;
+}
+
 /* The fastest of the candidates; the first where the scratch memory is not to be had. */
 static int tune(struct stream *stream, struct product *p, const struct linear_args *a,
-                const cublasLtMatmulHeuristicResult_t *candidates, int num)
+                struct candidate *candidates, int num)
 {
     size_t size = (size_t)a->num_tokens * (size_t)a->weight->n * dtype_size(a->y_dtype);
-    float best[TUNER_CANDIDATES], ms;
     cudaEvent_t begin = NULL, end = NULL;
     void *scratch = NULL;
-    int winner = 0, rounds = a->num_tokens > 1024 ? 2 : 5; /* the first is not counted */
+    int winner = 0, rounds = a->num_tokens > 1024 ? 2 : 5;
 
     if (cudaMalloc(&scratch, size) || cudaMemsetAsync(scratch, 0, size, stream->cuda) ||
         cudaEventCreate(&begin) || cudaEventCreate(&end))
         goto out;
-    for (int i = 0; i < num; i++)
-        best[i] = 1e30f;
-    for (int round = 0; round < rounds; round++) { /* in turn: none gets the cooler card */
-        for (int i = 0; i < num; i++) {
-            bool ok = !cudaEventRecord(begin, stream->cuda) &&
-                      !multiply(stream, p, a, scratch, &candidates[i].algo) &&
-                      !multiply(stream, p, a, scratch, &candidates[i].algo) &&
-                      !cudaEventRecord(end, stream->cuda) && !cudaEventSynchronize(end) &&
-                      !cudaEventElapsedTime(&ms, begin, end);
-
-            if (ok && round > 0 && ms < best[i])
-                best[i] = ms;
-        }
+    for (int i = 0; i < num; i++) { /* the first run loads the kernel */
+        candidates[i].ms = 1e30f;
+        run_candidate(stream, p, a, scratch, &candidates[i]);
     }
-    for (int i = 1; i < num; i++)
-        winner = best[i] < best[winner] ? i : winner;
+    for (int round = 0; round < rounds; round++) { /* in turn: none gets the cooler card */
+        float limit = round == 0 ? 1e30f : candidates[winner].ms * 1.25f;
+
+        for (int i = 0; i < num; i++) {
+            if (round == 0 || candidates[i].ms <= limit)
+                time_candidate(stream, p, a, scratch, begin, end, &candidates[i]);
+        }
+        for (int i = 0; i < num; i++)
+            winner = candidates[i].ms < candidates[winner].ms ? i : winner;
+    }
 out:
     cudaGetLastError(); /* a lack of memory here is no fault */
     if (begin)
@@ -206,35 +297,57 @@ out:
     return winner;
 }
 
-/* An algorithm for the product: the tuned one, tuning now where that is allowed. */
+/* A stored algorithm is good if this library says so of this product. */
+static bool is_usable(struct stream *stream, struct product *p, const struct linear_args *a,
+                      const struct algo_entry *entry)
+{
+    cublasLtMatmulHeuristicResult_t result;
+    cublasLtMatmulAlgo_t algo;
+
+    if (entry->skinny)
+        return entry->skinny <= SKINNY_NUM && skinny_can(a);
+    memcpy(&algo, entry->algo, sizeof(algo));
+    return cublasLtMatmulAlgoCheck(stream->device->lt, &p->desc, &p->w, &p->x, &p->y, &p->y, &algo,
+                                   &result) == CUBLAS_STATUS_SUCCESS &&
+           result.workspaceSize <= LT_WORKSPACE_SIZE;
+}
+
+/* How to do the product: as tuned, tuning now where that is allowed. */
 static struct status find_algo(struct stream *stream, struct product *p,
-                               const struct linear_args *a, cublasLtMatmulAlgo_t *out)
+                               const struct linear_args *a, struct candidate *out)
 {
     struct linear_tuner *tuner = stream->device->tuner;
-    struct tuner_entry key = entry_of(a), *entry = tuner_find(tuner, &key);
-    cublasLtMatmulHeuristicResult_t candidates[TUNER_CANDIDATES];
+    struct algo_entry key = entry_of(a), *entry = tuner_find(tuner, &key);
+    cublasLtMatmulHeuristicResult_t found[LT_CANDIDATES];
+    struct candidate candidates[MAX_CANDIDATES] = {};
     cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+    int max = a->num_tokens > 1024 ? LT_CANDIDATES / 2 : LT_CANDIDATES, num = 0;
     cublasStatus_t error;
-    int num = 0;
 
-    if (entry->used) {
-        *out = entry->algo;
+    bool *is_good = &tuner->is_good[entry - tuner->entries];
+
+    if (entry->bucket && (*is_good || is_usable(stream, p, a, entry))) {
+        *is_good = true;
+        out->skinny = entry->skinny;
+        memcpy(&out->algo, entry->algo, sizeof(out->algo));
         return status_ok();
     }
-    error =
-        heuristics(stream->device, p, (uint32_t)key.alignment, candidates, TUNER_CANDIDATES, &num);
+    error = heuristics(stream->device, p, (uint32_t)key.alignment, found, max, &num);
     if (!error && num == 0)
         error = CUBLAS_STATUS_NOT_SUPPORTED;
     if (error)
         return lt_status(error, a);
-    *out = candidates[0].algo;
-    if (cudaStreamIsCapturing(stream->cuda, &capture) || capture != cudaStreamCaptureStatusNone ||
-        tuner->num_entries == TUNER_SIZE / 2)
+    for (int i = 0; i < num; i++)
+        candidates[i].algo = found[i].algo;
+    for (int i = 1; i <= SKINNY_NUM && skinny_can(a); i++)
+        candidates[num++].skinny = i;
+    *out = candidates[0];
+    if (cudaStreamIsCapturing(stream->cuda, &capture) || capture != cudaStreamCaptureStatusNone)
         return status_ok();
-    *out = candidates[tune(stream, p, a, candidates, num)].algo;
-    key.algo = *out;
-    *entry = key;
-    tuner->num_entries++;
+    *out = candidates[tune(stream, p, a, candidates, num)];
+    key.skinny = out->skinny;
+    memcpy(key.algo, &out->algo, sizeof(key.algo));
+    tuner_put(tuner, &key, true);
     return status_ok();
 }
 
@@ -242,7 +355,7 @@ extern "C" struct status linear_cuda(struct stream *stream, const struct linear_
 {
     struct status status;
     struct product product;
-    cublasLtMatmulAlgo_t algo;
+    struct candidate chosen = {};
     cublasLtMatmulHeuristicResult_t first;
     cublasStatus_t error;
     int num = 0;
@@ -252,15 +365,17 @@ extern "C" struct status linear_cuda(struct stream *stream, const struct linear_
     if (a->y_dtype != a->weight->dtype && (a->accumulate || a->weight->bias))
         return status_error(STATUS_UNSUPPORTED,
                             "linear: y of another dtype than the weight's takes no bias or sum");
-    if (skinny_can(a))
-        return skinny_launch(stream, a);
+    if (skinny_can(a) && skinny_always(a))
+        return skinny_launch(stream, a, SKINNY_SMALL);
     error = product_init(&product, a);
     if (error)
         return lt_status(error, a);
-    status = find_algo(stream, &product, a, &algo);
+    status = find_algo(stream, &product, a, &chosen);
     if (status.code)
         return status;
-    error = multiply(stream, &product, a, a->y, &algo);
+    if (chosen.skinny)
+        return skinny_launch(stream, a, chosen.skinny);
+    error = multiply(stream, &product, a, a->y, &chosen.algo);
     if (error) { /* tuned for a neighbour in the bucket, and not good for this one */
         error = heuristics(stream->device, &product, (uint32_t)alignment_of(a), &first, 1, &num);
         if (!error)

@@ -22,11 +22,20 @@ struct experts_weight {
     int32_t num_experts, hidden_size, inner_size;
 };
 
-struct status linear_tuner_create(struct linear_tuner **out);
+/* linear.cu: begins with what algo_cache.h has stored; save() stores what was timed since. */
+struct status linear_tuner_create(int ordinal, struct linear_tuner **out);
+void linear_tuner_save(struct linear_tuner *tuner);
 void linear_tuner_destroy(struct linear_tuner **tuner);
 
-/* skinny.cu: for a few tokens, where one read of the weight is all there is. */
+/*
+ * skinny.cu: for a few tokens, where one read of the weight is all there is. Its kernels have
+ * numbers: SKINNY_SMALL is the one for small weights, where it is always the fastest; the others,
+ * 1 to SKINNY_NUM, are for large ones, and cuBLAS may win.
+ */
+enum { SKINNY_SMALL = 0, SKINNY_NUM = 2 };
+
 bool skinny_can(const struct linear_args *args);
-struct status skinny_launch(struct stream *stream, const struct linear_args *args);
+bool skinny_always(const struct linear_args *args);
+struct status skinny_launch(struct stream *stream, const struct linear_args *args, int number);
 
 #endif

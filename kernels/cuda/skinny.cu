@@ -5,13 +5,13 @@
  * Grid: a block for ROWS = 8 * TILES rows of W; its warps cut k into slices and add up in shared
  * memory, in order. Each lane loads 16 bytes of a row of W at a time, straight into the tensor
  * cores' registers: lane (g, t) holds W[row g][8 t ..] of each 32 elements of k, x in the same
- * order, so the sum does not mind. The first AHEAD loads are under way before the kernel waits for
- * the one that makes x (programmatic dependent launch): weights never change.
+ * order, so the sum does not mind. The first LOADS * TILES loads are under way before the kernel
+ * waits for the one that makes x (programmatic dependent launch): weights never change.
  */
 #include "kernels/cuda/linear.cuh"
 #include "kernels/cuda/mma.cuh"
 
-enum { MAX_TOKENS = 16, AHEAD = 8, MAX_WARPS = 16 };
+enum { MAX_TOKENS = 16, MAX_WARPS = 16 };
 
 struct skinny_args {
     const __nv_bfloat16 *weight, *x, *bias;
@@ -29,10 +29,10 @@ static __device__ __forceinline__ uint4 load_x(const struct skinny_args *a, int 
     return *(const uint4 *)(a->x + (size_t)token * (size_t)a->k + at);
 }
 
-template <typename T, int TILES, bool MANY>
+template <typename T, int TILES, int LOADS, bool MANY>
 static __global__ void __launch_bounds__(MAX_WARPS *WARP) skinny_kernel(struct skinny_args a)
 {
-    enum { ROWS = 8 * TILES, LOADS = AHEAD / TILES };
+    enum { ROWS = 8 * TILES };
     __shared__ float sums[MAX_WARPS][MAX_TOKENS][ROWS + 1];
     int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP, g = lane / 4, t = lane % 4;
     int begin = warp * a.slice, end = min(a.k, begin + a.slice), num_warps = (int)blockDim.x / WARP;
@@ -108,39 +108,49 @@ static __global__ void __launch_bounds__(MAX_WARPS *WARP) skinny_kernel(struct s
 
 bool skinny_can(const struct linear_args *a)
 {
-    enum { LARGE = 1 << 24 }; /* elements of a weight from where cuBLAS is as fast */
-
-    return a->weight->dtype == DTYPE_BF16 && a->weight->k % 32 == 0 &&
-           a->num_tokens <= MAX_TOKENS && (int64_t)a->weight->n * a->weight->k < LARGE;
+    return a->weight->dtype == DTYPE_BF16 && a->weight->k % 32 == 0 && a->num_tokens <= MAX_TOKENS;
 }
 
-template <typename T, int TILES>
-static cudaError_t skinny(struct stream *stream, const struct skinny_args *args, int num_warps)
+bool skinny_always(const struct linear_args *a)
+{
+    enum { LARGE = 1 << 24 }; /* elements of a weight from where cuBLAS may be as fast */
+
+    return (int64_t)a->weight->n * a->weight->k < LARGE;
+}
+
+template <typename T, int TILES, int LOADS>
+static cudaError_t skinny(struct stream *stream, struct skinny_args *args, int max_warps)
 {
     dim3 grid((unsigned)ceil_div(args->n, 8 * TILES));
-
-    if (args->num_tokens > 8)
-        return launch(stream, skinny_kernel<T, TILES, true>, grid, num_warps * WARP, 0, *args);
-    return launch(stream, skinny_kernel<T, TILES, false>, grid, num_warps * WARP, 0, *args);
-}
-
-template <typename T> static cudaError_t skinny_any(struct stream *stream, struct skinny_args *args)
-{
-    /* One wave of blocks where n allows it, with all of a warp's loads under way at once. */
-    int tiles = args->n <= 4096 ? 2 : 4, num_warps = 1;
-    int max_warps = args->n <= 2048 ? MAX_WARPS : 8;
+    int num_warps = 1;
 
     while (num_warps < max_warps && args->k >= num_warps * 2 * 128)
         num_warps *= 2;
     args->slice = ceil_div(args->k, num_warps * 32) * 32;
-    if (tiles == 1)
-        return skinny<T, 1>(stream, args, num_warps);
-    if (tiles == 2)
-        return skinny<T, 2>(stream, args, num_warps);
-    return skinny<T, 4>(stream, args, num_warps);
+    if (args->num_tokens > 8)
+        return launch(stream, skinny_kernel<T, TILES, LOADS, true>, grid, num_warps * WARP, 0,
+                      *args);
+    return launch(stream, skinny_kernel<T, TILES, LOADS, false>, grid, num_warps * WARP, 0, *args);
 }
 
-struct status skinny_launch(struct stream *stream, const struct linear_args *a)
+template <typename T>
+static cudaError_t skinny_any(struct stream *stream, struct skinny_args *args, int number)
+{
+    int max_warps = args->n <= 2048 ? MAX_WARPS : 8;
+
+    switch (number) {
+    case 1:
+        return skinny<T, 4, 2>(stream, args, 8);
+    case 2:
+        return skinny<T, 1, 8>(stream, args, 4);
+    default: /* one wave of blocks where n allows it, all of a warp's loads under way at once */
+        if (args->n <= 4096)
+            return skinny<T, 2, 4>(stream, args, max_warps);
+        return skinny<T, 4, 2>(stream, args, max_warps);
+    }
+}
+
+struct status skinny_launch(struct stream *stream, const struct linear_args *a, int number)
 {
     struct skinny_args args = {};
     cudaError_t error;
@@ -154,8 +164,8 @@ struct status skinny_launch(struct stream *stream, const struct linear_args *a)
     args.num_tokens = a->num_tokens;
     args.accumulate = a->accumulate;
     if (a->y_dtype == DTYPE_F32)
-        error = skinny_any<float>(stream, &args);
+        error = skinny_any<float>(stream, &args, number);
     else
-        error = skinny_any<__nv_bfloat16>(stream, &args);
+        error = skinny_any<__nv_bfloat16>(stream, &args, number);
     return cuda_launched(stream, error, "linear");
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "kernels/cuda/device.cuh"
+#include "kernels/cuda/linear.cuh"
 
 struct event {
     struct device *device;
@@ -187,6 +188,8 @@ extern "C" struct status graph_cuda_end(struct stream *stream, struct graph **ou
         graph_cuda_destroy(&graph);
         return cuda_status(error, "graph capture");
     }
+    linear_tuner_save(
+        stream->device->tuner); /* before serving; what is stored already costs nothing */
     *out = graph;
     return status_ok();
 }

@@ -77,6 +77,24 @@ START_TEST(linear_agrees)
 }
 END_TEST
 
+/* From here on our own kernels and cuBLAS's compete. */
+START_TEST(large_weights_agree)
+{
+    static const int32_t shapes[][2] = {{16650, 1024}, {2050, 8224}}, tokens[] = {1, 6, 11, 16};
+
+    for (int i = 0; i < 2; i++) {
+        for (int j = 0; j < 4; j++) {
+            int32_t n = shapes[i][0], k = shapes[i][1], t = tokens[j];
+
+            check_linear(DTYPE_BF16, DTYPE_BF16, j % 2 ? DTYPE_F32 : DTYPE_BF16, n, k, t, false,
+                         false);
+            if (j % 3 == 0)
+                check_linear(DTYPE_BF16, DTYPE_BF16, DTYPE_BF16, n, k, t, true, true);
+        }
+    }
+}
+END_TEST
+
 START_TEST(linear_with_bias_and_sums)
 {
     for (int32_t tokens = 1; tokens < 40; tokens += 13) {
@@ -181,4 +199,5 @@ START_TEST(moe_agrees)
 }
 END_TEST
 
-RIG_MAIN("linear", linear_agrees, linear_with_bias_and_sums, weights_are_converted, moe_agrees)
+RIG_MAIN("linear", linear_agrees, large_weights_agree, linear_with_bias_and_sums,
+         weights_are_converted, moe_agrees)
