@@ -23,7 +23,8 @@ build=${MINISGL_BUILD:-$root/build}
 # In a bundle the programs lie beside this script.
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
-say() { printf 'launch: %s\n' "$*" >&2; }
+exec {err}>&2 # what is said is heard also where bash's own notices of killed children are not wanted
+say() { printf 'launch: %s\n' "$*" >&"$err"; }
 die() { say "$1"; exit "${2:-1}"; }
 usage() { sed -n '2,20s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 
@@ -180,7 +181,7 @@ if [ $mode = detach ]; then
     make_run_dir
     # Its end of the pipe closes when it dies, so there is an answer in any case.
     exec {answer}< <(MINISGL_DETACHED=1 exec setsid --fork "${BASH_SOURCE[0]}" --model "$model" --name "$name" \
-        --run-dir "$run_parent" --timeout "$timeout_s" "${rest[@]}" 3>&1 </dev/null >/dev/null 2>"$run_dir/launcher.log.$$")
+        --run-dir "$run_parent" --timeout "$timeout_s" "${rest[@]}" 3>&1 </dev/null >/dev/null 2>"$run_dir/launcher.log.$$" {err}>&-)
     status=1
     read -r -t $((timeout_s + 5)) -u "$answer" line || line=''
     case $line in
@@ -269,7 +270,7 @@ start() { # process, program, arguments
     # Not the lock: a child that outlives us must not keep the name. Nor the pipe of --detach.
     # Its bars of progress belong on our terminal, if there is one; its log does not.
     MINISGL_PROGRESS_FD=9 setpriv --pdeathsig TERM "$program" "$@" \
-        </dev/null >"$fifo" 9>&2 2>"${log[$process]}" {lock}>&- 3>&- &
+        </dev/null >"$fifo" 9>&"$err" 2>"${log[$process]}" {lock}>&- {err}>&- 3>&- &
     pid[$process]=$!
     echo "${pid[$process]}" >"$run_dir/$process.pid"
     local fd
@@ -286,7 +287,7 @@ fail() { # process
     local how="exit code $status"
     [ $status -le 128 ] || how="signal $((status - 128))"
     say "minisgl-$1 ended ($how): $(last_words "$1")"
-    [ "$mode" != once ] || head -n -1 "${log[$1]}" | tail -n 5 | sed 's/^/  /' >&2 # with --once the log is lost
+    [ "$mode" != once ] || head -n -1 "${log[$1]}" | tail -n 5 | sed 's/^/  /' >&"$err" # with --once the log is lost
     pid[$1]=''
     [ -z "${tick:-}" ] || kill "$tick" 2>/dev/null || true
     # One that was told to drain has ended well: those behind it may, too.
@@ -367,12 +368,12 @@ while [ -z "$interrupted" ]; do
         kill -0 "${pid[$process]}" 2>/dev/null || [ -n "$interrupted" ] || fail "$process"
     done
     if [ -z "$tick" ] || ! kill -0 "$tick" 2>/dev/null; then
-        sleep 2 {lock}>&- >/dev/null 2>&1 &
+        sleep 2 {lock}>&- {err}>&- >/dev/null 2>&1 &
         tick=$!
     fi
-    wait -n "${pid[@]}" "$tick" 2>/dev/null || true # bash would print the command of one that was killed
-done
+    wait -n "${pid[@]}" "$tick" || true
+done 2>/dev/null # bash would print the command of a child that was killed
 [ -z "$tick" ] || kill "$tick" 2>/dev/null || true
 trap 'say "stopping at once"; stop_all 1; exit 130' INT TERM
-stop_in_order
+stop_in_order 2>/dev/null
 exit 0

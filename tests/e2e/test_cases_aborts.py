@@ -82,7 +82,7 @@ def test_abt_06_a_running_one_from_another_client():
 
 def test_ovl_01_and_04_aborts_in_flight():
     random.seed(1)
-    with Server(*SIM, "--sim-step-us", 200, "--num-pages", 64, "--page-size", 4) as server, Client(server.run_dir) as client:
+    with Server(*SIM, "--sim-step-us", 1000, "--num-pages", 64, "--page-size", 4) as server, Client(server.run_dir) as client:
         ended, late, take = set(), [], client._take_reply
 
         def watch(message):
