@@ -7,6 +7,71 @@
 #include <stdlib.h>
 #include <string.h>
 
+struct option_spec option_header(const char *text)
+{
+    return (struct option_spec){.name = text, .type = OPTION_HEADER};
+}
+
+struct option_spec option_flag(const char *name, bool *value, const char *help)
+{
+    return (struct option_spec){.name = name, .type = OPTION_FLAG, .value = value, .help = help};
+}
+
+struct option_spec option_string(const char *name, const char **value, const char *metavar,
+                                 const char *help)
+{
+    return (struct option_spec){
+        .name = name, .type = OPTION_STRING, .value = value, .metavar = metavar, .help = help};
+}
+
+struct option_spec option_int(const char *name, int64_t *value, const char *metavar, double min,
+                              double max, const char *help)
+{
+    return (struct option_spec){.name = name,
+                                .type = OPTION_INT,
+                                .value = value,
+                                .metavar = metavar,
+                                .help = help,
+                                .min = min,
+                                .max = max};
+}
+
+struct option_spec option_double(const char *name, double *value, const char *metavar, double min,
+                                 double max, const char *help)
+{
+    return (struct option_spec){.name = name,
+                                .type = OPTION_DOUBLE,
+                                .value = value,
+                                .metavar = metavar,
+                                .help = help,
+                                .min = min,
+                                .max = max};
+}
+
+struct option_spec option_choice(const char *name, int *value, const char *metavar,
+                                 const char *const *choices, const char *help)
+{
+    return (struct option_spec){.name = name,
+                                .type = OPTION_CHOICE,
+                                .value = value,
+                                .metavar = metavar,
+                                .help = help,
+                                .choices = choices};
+}
+
+struct option_spec option_repeated(const char *name, struct option_list *value, const char *metavar,
+                                   const char *help)
+{
+    return (struct option_spec){
+        .name = name, .type = OPTION_LIST, .value = value, .metavar = metavar, .help = help};
+}
+
+struct option_spec option_also(const char *alias, struct option_spec spec)
+{
+    spec.alias = alias;
+    return spec;
+}
+
 static bool name_is(const char *name, const char *text, size_t size)
 {
     return name && strlen(name) == size && memcmp(name, text, size) == 0;

@@ -15,16 +15,16 @@
 #include "common/status.h"
 
 enum option_type {
-    OPTION_FLAG,   /* bool *: set to true */
-    OPTION_STRING, /* const char **: borrowed from argv */
-    OPTION_INT,    /* int64_t *: min..max */
-    OPTION_DOUBLE, /* double *: min..max */
-    OPTION_CHOICE, /* int *: index into choices, a NULL-terminated list */
-    OPTION_LIST,   /* struct option_list *: may be repeated */
-    OPTION_HEADER, /* a line of its own in --help; name is its text */
+    OPTION_FLAG,
+    OPTION_STRING,
+    OPTION_INT,
+    OPTION_DOUBLE,
+    OPTION_CHOICE,
+    OPTION_LIST,
+    OPTION_HEADER,
 };
 
-/* The largest max of an OPTION_INT: up to it whole numbers are exact in a double. */
+/* The largest max of option_int(): up to it whole numbers are exact in a double. */
 #define OPTION_INT_MAX 9007199254740992.0
 
 struct option_list {
@@ -32,16 +32,37 @@ struct option_list {
     size_t num_items;
 };
 
+/* One entry of a table; made by the functions below, ended by {0}. */
 struct option_spec {
-    const char *name;  /* without the dashes */
-    const char *alias; /* another name for it, or NULL; one of a single letter is written "-o" */
+    const char *name; /* without the dashes; of a header, its text */
+    const char *alias;
     enum option_type type;
     void *value;
-    const char *metavar; /* such as "DIR"; NULL for a flag */
-    const char *help;    /* one sentence; may hold newlines */
+    const char *metavar;
+    const char *help;
     const char *const *choices;
-    double min, max; /* of OPTION_INT and OPTION_DOUBLE; both 0: unbounded */
+    double min, max;
 };
+
+/*
+ * The entries: `--name METAVAR` is stored in *value, which keeps what it held where the option is
+ * not given. help is a sentence and may hold newlines. All strings are borrowed.
+ */
+struct option_spec option_header(const char *text); /* a line of its own in --help */
+struct option_spec option_flag(const char *name, bool *value, const char *help); /* sets it true */
+struct option_spec option_string(const char *name, const char **value, const char *metavar,
+                                 const char *help); /* borrowed from argv */
+struct option_spec option_int(const char *name, int64_t *value, const char *metavar, double min,
+                              double max, const char *help);
+struct option_spec option_double(const char *name, double *value, const char *metavar, double min,
+                                 double max, const char *help);
+/* *value is the index in choices, a list that ends with NULL. */
+struct option_spec option_choice(const char *name, int *value, const char *metavar,
+                                 const char *const *choices, const char *help);
+struct option_spec option_repeated(const char *name, struct option_list *value, const char *metavar,
+                                   const char *help);
+/* The same under another name too; one of a single letter is written "-o". */
+struct option_spec option_also(const char *alias, struct option_spec spec);
 
 /* What a program is. */
 struct option_usage {
@@ -51,7 +72,7 @@ struct option_usage {
 };
 
 /*
- * Parses argv[1..]; the specs end with a zero name. What is no option goes to rest (with all behind
+ * Parses argv[1..]. What is no option goes to rest (with all behind
  * a lone "--"); rest NULL refuses it. --help prints to stdout and --list-options does; both set
  * *out_done (the caller exits 0). Errors (STATUS_INVALID) name the option and what it takes; the
  * caller prints them and exits 2.

@@ -20,37 +20,13 @@ struct values {
 static struct status parse(struct values *v, struct option_list *rest, int argc, const char **argv)
 {
     const struct option_spec specs[] = {
-        {.name = "Options", .type = OPTION_HEADER},
-        {.name = "flag", .type = OPTION_FLAG, .value = &v->flag, .help = "a flag"},
-        {.name = "dir",
-         .alias = "directory",
-         .type = OPTION_STRING,
-         .value = &v->dir,
-         .metavar = "DIR",
-         .help = "a dir"},
-        {.name = "count",
-         .type = OPTION_INT,
-         .value = &v->count,
-         .metavar = "N",
-         .help = "a count",
-         .min = 1,
-         .max = 9},
-        {.name = "ratio",
-         .type = OPTION_DOUBLE,
-         .value = &v->ratio,
-         .metavar = "X",
-         .help = "a ratio"},
-        {.name = "colour",
-         .type = OPTION_CHOICE,
-         .value = &v->colour,
-         .metavar = "C",
-         .help = "a colour",
-         .choices = colours},
-        {.name = "stop",
-         .type = OPTION_LIST,
-         .value = &v->stops,
-         .metavar = "STR",
-         .help = "strings"},
+        option_header("Options"),
+        option_flag("flag", &v->flag, "a flag"),
+        option_also("directory", option_string("dir", &v->dir, "DIR", "a dir")),
+        option_int("count", &v->count, "N", 1, 9, "a count"),
+        option_double("ratio", &v->ratio, "X", 0, 0, "a ratio"),
+        option_choice("colour", &v->colour, "C", colours, "a colour"),
+        option_repeated("stop", &v->stops, "STR", "strings"),
         {0},
     };
     bool done = false;
@@ -103,13 +79,8 @@ END_TEST
 START_TEST(alias_of_one_letter_is_short)
 {
     const char *out = NULL;
-    const struct option_spec specs[] = {{.name = "output",
-                                         .alias = "o",
-                                         .type = OPTION_STRING,
-                                         .value = &out,
-                                         .metavar = "FILE",
-                                         .help = "a file"},
-                                        {0}};
+    const struct option_spec specs[] = {
+        option_also("o", option_string("output", &out, "FILE", "a file")), {0}};
     const char *argv[] = {"prog", "-o", "x", NULL};
     bool done = false;
 

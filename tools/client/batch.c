@@ -253,12 +253,7 @@ int command_batch(int argc, char **argv)
     struct option_list rest = {0};
     const char *out = NULL;
     const struct option_spec specs[] = {
-        {.name = "output",
-         .alias = "o",
-         .type = OPTION_STRING,
-         .value = &out,
-         .metavar = "FILE",
-         .help = "where the answers go (stdout)"},
+        option_also("o", option_string("output", &out, "FILE", "where the answers go (stdout)")),
         SERVER_OPTION_SPECS(&choice),
         {0},
     };

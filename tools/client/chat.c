@@ -171,11 +171,8 @@ int command_chat(int argc, char **argv)
 {
     struct chat chat = {.request = REQUEST_OPTIONS_NONE};
     const struct option_spec specs[] = {
-        {.name = "system",
-         .type = OPTION_STRING,
-         .value = &chat.system,
-         .metavar = "TEXT",
-         .help = "what the model is told before the conversation"},
+        option_string("system", &chat.system, "TEXT",
+                      "what the model is told before the conversation"),
         REQUEST_OPTION_SPECS(&chat.request),
         SERVER_OPTION_SPECS(&chat.choice),
         {0},

@@ -20,15 +20,14 @@ int command_tokenize(int argc, char **argv);
 int command_abort(int argc, char **argv);
 int command_bench(int argc, char **argv);
 
-/* The entries of an option table, for a struct server_choice *c. */
-/* clang-format off */
-#define SERVER_OPTION_SPECS(c)                                                                                 \
-    {.name = "Which server", .type = OPTION_HEADER},                                                           \
-    {.name = "name", .type = OPTION_STRING, .value = &(c)->name, .metavar = "NAME",                            \
-     .help = "the server of that name (the only one that is running)"},                                        \
-    {.name = "endpoint", .type = OPTION_STRING, .value = &(c)->endpoints, .metavar = "T,D",                    \
-     .help = "its tokenizer's and detokenizer's endpoints, such as\ntcp://127.0.0.1:5000,tcp://127.0.0.1:5001"}
-/* clang-format on */
+/* Entries of an option table for a struct server_choice *c. */
+#define SERVER_OPTION_SPECS(c)                                                                     \
+    option_header("Which server"),                                                                 \
+        option_string("name", &(c)->name, "NAME",                                                  \
+                      "the server of that name (the only one that is running)"),                   \
+        option_string("endpoint", &(c)->endpoints, "T,D",                                          \
+                      "its tokenizer's and detokenizer's endpoints, such "                         \
+                      "as\ntcp://127.0.0.1:5000,tcp://127.0.0.1:5001")
 
 /* Writes "minisgl: ..." to stderr; returns the exit code that fits. */
 int command_fail(struct status status);

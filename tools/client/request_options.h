@@ -22,29 +22,26 @@ struct request_options {
         .temperature = -1, .top_p = -1, .min_p = -1, .top_k = -2, .seed = -1                       \
     }
 
-/* The entries of an option table, for a struct request_options *r. */
-/* clang-format off */
-#define REQUEST_OPTION_SPECS(r)                                                                                \
-    {.name = "How to answer", .type = OPTION_HEADER},                                                          \
-    {.name = "max-tokens", .type = OPTION_INT, .value = &(r)->max_tokens, .metavar = "N", .min = 1,            \
-     .max = INT32_MAX, .help = "at most so many tokens (1024)"},                                               \
-    {.name = "temperature", .type = OPTION_DOUBLE, .value = &(r)->temperature, .metavar = "T", .max = 100,     \
-     .help = "0 always takes the likeliest token (0)"},                                                        \
-    {.name = "top-k", .type = OPTION_INT, .value = &(r)->top_k, .metavar = "K", .min = -1, .max = INT32_MAX,   \
-     .help = "choose among the K likeliest; 0 and -1: off"},                                                   \
-    {.name = "top-p", .type = OPTION_DOUBLE, .value = &(r)->top_p, .metavar = "P", .max = 1,                   \
-     .help = "choose among the likeliest that make up P together; 1: off"},                                    \
-    {.name = "min-p", .type = OPTION_DOUBLE, .value = &(r)->min_p, .metavar = "P", .max = 1,                   \
-     .help = "leave out what is less likely than P times the likeliest; 0: off"},                              \
-    {.name = "seed", .type = OPTION_INT, .value = &(r)->seed, .metavar = "S", .min = 0, .max = 9.2e18,         \
-     .help = "the same seed gives the same answer; without it one is drawn"},                                  \
-    {.name = "stop", .type = OPTION_LIST, .value = &(r)->stops, .metavar = "STR",                              \
-     .help = "end where this appears in the answer; may be repeated"},                                         \
-    {.name = "ignore-eos", .type = OPTION_FLAG, .value = &(r)->ignore_eos,                                     \
-     .help = "go on to --max-tokens, whatever the model says"},                                                \
-    {.name = "show-special", .type = OPTION_FLAG, .value = &(r)->show_special,                                 \
-     .help = "leave special tokens in the text"}
-/* clang-format on */
+/* Entries of an option table for a struct request_options *r. */
+#define REQUEST_OPTION_SPECS(r)                                                                    \
+    option_header("How to answer"),                                                                \
+        option_int("max-tokens", &(r)->max_tokens, "N", 1, INT32_MAX,                              \
+                   "at most so many tokens (1024)"),                                               \
+        option_double("temperature", &(r)->temperature, "T", 0, 100,                               \
+                      "0 always takes the likeliest token (0)"),                                   \
+        option_int("top-k", &(r)->top_k, "K", -1, INT32_MAX,                                       \
+                   "choose among the K likeliest; 0 and -1: off"),                                 \
+        option_double("top-p", &(r)->top_p, "P", 0, 1,                                             \
+                      "choose among the likeliest that make up P together; 1: off"),               \
+        option_double("min-p", &(r)->min_p, "P", 0, 1,                                             \
+                      "leave out what is less likely than P times the likeliest; 0: off"),         \
+        option_int("seed", &(r)->seed, "S", 0, 9.2e18,                                             \
+                   "the same seed gives the same answer; without it one is drawn"),                \
+        option_repeated("stop", &(r)->stops, "STR",                                                \
+                        "end where this appears in the answer; may be repeated"),                  \
+        option_flag("ignore-eos", &(r)->ignore_eos,                                                \
+                    "go on to --max-tokens, whatever the model says"),                             \
+        option_flag("show-special", &(r)->show_special, "leave special tokens in the text")
 
 void request_options_deinit(struct request_options *options);
 

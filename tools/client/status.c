@@ -119,7 +119,7 @@ int command_status(int argc, char **argv)
     struct server_choice choice = {0};
     bool json = false;
     const struct option_spec specs[] = {
-        {.name = "json", .type = OPTION_FLAG, .value = &json, .help = "one JSON object"},
+        option_flag("json", &json, "one JSON object"),
         SERVER_OPTION_SPECS(&choice),
         {0},
     };

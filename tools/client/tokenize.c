@@ -76,15 +76,10 @@ int command_tokenize(int argc, char **argv)
 {
     struct settings s = {0};
     const struct option_spec specs[] = {
-        {.name = "json", .type = OPTION_FLAG, .value = &s.json, .help = "{\"ids\": [...]} instead"},
-        {.name = "plain",
-         .type = OPTION_FLAG,
-         .value = &s.plain,
-         .help = "special tokens in TEXT are text like any other"},
-        {.name = "no-special",
-         .type = OPTION_FLAG,
-         .value = &s.no_special,
-         .help = "add no token of the tokenizer's own, such as BOS"},
+        option_flag("json", &s.json, "{\"ids\": [...]} instead"),
+        option_flag("plain", &s.plain, "special tokens in TEXT are text like any other"),
+        option_flag("no-special", &s.no_special,
+                    "add no token of the tokenizer's own, such as BOS"),
         SERVER_OPTION_SPECS(&s.server),
         {0},
     };
