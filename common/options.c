@@ -92,6 +92,8 @@ static const struct option_spec *find(const struct option_spec *specs, const cha
 static void print_help(const struct option_usage *usage, const struct option_spec *specs)
 {
     printf("usage: %s %s\n\n%s\n", usage->program, usage->synopsis, usage->summary);
+    if (specs->type != OPTION_HEADER)
+        printf("\n");
     for (; specs->name; specs++) {
         char left[96];
         if (specs->type == OPTION_HEADER) {

@@ -9,6 +9,7 @@
 
 #include "common/clock.h"
 #include "scheduler_proc/loop_internal.h"
+#include "scheduler_proc/watchdog.h"
 
 enum {
     MAX_FRAMES_PER_TURN = 1024, /* of one socket, between two steps */
@@ -276,8 +277,13 @@ static struct status process(struct loop *loop, const struct batch *batch)
     const int32_t *tokens = NULL;
     struct engine_times times = {0};
     int64_t begin_ns = clock_now_ns();
-    struct status status = engine_wait(loop->engine, &tokens, &times);
-    int64_t now_ns = clock_now_ns();
+    struct status status;
+    int64_t now_ns;
+
+    watchdog_begin_step();
+    status = engine_wait(loop->engine, &tokens, &times);
+    watchdog_end_step();
+    now_ns = clock_now_ns();
 
     if (status.code)
         return status;

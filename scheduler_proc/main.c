@@ -8,6 +8,7 @@
 #include "proto/link.h"
 #include "scheduler_proc/record_file.h"
 #include "scheduler_proc/settings.h"
+#include "scheduler_proc/watchdog.h"
 
 static void log_start(const struct settings *s, const struct model_config *model,
                       const struct engine_info *info, int64_t began_ns)
@@ -120,6 +121,7 @@ static struct status serve(const struct settings *s)
     if (status.code)
         goto out;
     log_start(s, &model, engine_info(engine), began_ns);
+    watchdog_open((unsigned)s->step_timeout_s);
     link_catch_signals();
     printf("minisgl-scheduler ready endpoint=%s control=%s\n", loop_endpoint(loop),
            loop_control(loop));

@@ -6,6 +6,8 @@
 
 #include "common/options.h"
 
+enum { CUDA_STEP_TIMEOUT_S = 300 }; /* a CPU may well take that long over a large prompt */
+
 static const char *const devices[] = {"cpu", "cuda", "sim", NULL};         /* enum engine_device */
 static const char *const dtypes[] = {"auto", "float32", "bfloat16", NULL}; /* enum engine_dtype */
 const char *const settings_cache_types[] = {"radix", "naive", NULL};       /* enum cache_type */
@@ -75,6 +77,9 @@ static struct status parse(int argc, char **argv, struct settings *s, bool *out_
                       "the peers' public certificates"),
         option_double("shutdown-grace", &s->grace_s, "S", 0, 86400,
                       "how long running requests may go on after SIGTERM (10)"),
+        option_int("step-timeout", &s->step_timeout_s, "S", 0, 86400,
+                   "seconds after which a step that does not end ends the process\n"
+                   "(cuda 300, else 0: never)"),
         option_header("For study and tests"),
         option_string("trace", &s->trace, "FILE",
                       "writes what ran when, for ui.perfetto.dev or tools/timeline"),
@@ -109,6 +114,8 @@ static struct status check(struct settings *s)
         return status_error(STATUS_INVALID, "--endpoint: missing, where requests arrive");
     if (!s->loop.detokenizer)
         return status_error(STATUS_INVALID, "--detokenizer: missing, where tokens go");
+    if (s->step_timeout_s < 0)
+        s->step_timeout_s = s->device == ENGINE_CUDA ? CUDA_STEP_TIMEOUT_S : 0;
     s->loop.run = (uint64_t)s->run;
     s->loop.grace_ns = (int64_t)(s->grace_s * 1e9);
     s->loop.is_overlapped =
@@ -129,7 +136,8 @@ struct status settings_parse(int argc, char **argv, struct settings *settings, b
                                   .max_queued = 4096,
                                   .sim_step_us = 1000,
                                   .memory_ratio = 0.9,
-                                  .grace_s = 10};
+                                  .grace_s = 10,
+                                  .step_timeout_s = -1};
     status = parse(argc, argv, settings, out_done);
     return status.code || *out_done ? status : check(settings);
 }

@@ -361,6 +361,23 @@ def test_nan_logits_end_the_request_that_has_them():
     assert code == 0 and log.count("NaN") == 1, log
 
 
+def test_a_step_that_hangs_ends_the_process_by_name():
+    scheduler = Scheduler("--device", "sim", "--sim-step-us", 60_000_000, "--step-timeout", 1)
+    scheduler.request(1, [5, 6, 7])
+    code, _, log = scheduler.stop(number=None)
+    assert code == 1 and "--step-timeout" in log.splitlines()[-1], (code, log)
+
+
+def test_weights_that_are_cut_while_in_use_are_named():
+    model = wire.folder() / "model"
+    shutil.copytree(TINY / "llama", model)
+    scheduler = Scheduler(model=model)
+    os.truncate(model / "model.safetensors", 8)
+    scheduler.request(1, [5, 6, 7])
+    code, _, log = scheduler.stop(number=None)
+    assert code == -signal.SIGBUS and "a file of the model was cut" in log, (code, log)
+
+
 def test_start_fails_by_name():
     path = wire.folder()
     program = wire.BUILD / "scheduler_proc/minisgl-scheduler"
