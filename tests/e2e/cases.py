@@ -3,9 +3,11 @@
 import json
 import pathlib
 import shutil
+import struct
 import time
 
-from protocol_client import Client, Refused
+import protocol_client
+from protocol_client import Refused
 from server import DEMO, sanitized
 
 PROMPT = "Once upon a time"
@@ -13,6 +15,46 @@ SIM = ["--device", "sim"]
 CPU32 = ["--dtype", "float32"]
 SLACK = sanitized.TIME_SCALE  # what bounds of time are multiplied with
 SANITIZED = SLACK > 1  # slower, and memory that grows
+
+
+class Client(protocol_client.Client):
+    """With what tests do all the time; patient where the programs are slow."""
+
+    LOST_S = protocol_client.Client.LOST_S * SLACK
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.context.destroy(linger=0)
+
+    def wait(self, condition, timeout=10):
+        super().wait(condition, timeout * SLACK)
+
+    def ask(self, kind, **keys):
+        return self.answer(self.send(kind, **keys))
+
+    def info(self):
+        return json.loads(self.ask("info")["info"])
+
+    def start(self, **keys):
+        """`generate`; returns the rid and the uid of the accepted request."""
+        accepted = self.ask("generate", **keys)
+        return accepted["rid"], accepted["uid"]
+
+    def whole(self, rid, timeout=60):
+        """All deltas of a request as one: texts and ids joined, the rest as in the last; what is not given is 0."""
+        deltas = list(self.stream(rid, timeout))
+        text, ids = "".join(d.get("text", "") for d in deltas), sum((token_ids(d.get("ids")) for d in deltas), [])
+        return {"prompt_tokens": 0, "completion_tokens": 0, "cached_tokens": 0, **deltas[-1], "text": text, "ids": ids}
+
+    def generate(self, **keys):
+        return self.whole(self.start(**keys)[0])
+
+
+def token_ids(ids):
+    """Ids come as an array, or as the bytes of little-endian int32."""
+    return list(struct.unpack(f"<{len(ids) // 4}i", ids) if isinstance(ids, bytes) else ids or [])
 
 
 def refusal(function, *args, **keys):

@@ -5,8 +5,7 @@ import sys
 import time
 
 import msgpack
-from cases import PROMPT, SIM, SLACK, collect, is_idle, pool_check, wait_until
-from protocol_client import Client
+from cases import PROMPT, SIM, SLACK, Client, collect, is_idle, pool_check, wait_until
 from server import Server, run
 
 LONG = {"prompt": PROMPT, "max_tokens": 1900, "ignore_eos": True}
@@ -83,7 +82,7 @@ def test_abt_06_a_running_one_from_another_client():
 def test_ovl_01_and_04_aborts_in_flight():
     random.seed(1)
     with Server(*SIM, "--sim-step-us", 1000, "--num-pages", 64, "--page-size", 4) as server, Client(server.run_dir) as client:
-        ended, late, take = set(), [], client._take_reply
+        ended, late, take = set(), [], client.take_reply
 
         def watch(message):
             for delta in message.get("deltas", []):
@@ -93,7 +92,7 @@ def test_ovl_01_and_04_aborts_in_flight():
                     ended.add(delta["rid"])
             take(message)
 
-        client._take_reply = watch
+        client.take_reply = watch
         for _ in range(60):
             rids = []
             for _ in range(20):
@@ -116,8 +115,8 @@ def test_ipc_05_nesting_and_garbage():
 
         def answer(message):
             client.front.send(msgpack.packb({"type": "generate", "v": 1, **message}))
-            wait_until(lambda: client.pump(0.05) or message["rid"] in client.answers)
-            return client.answers.pop(message["rid"])
+            client.wait(lambda: client.answers[message["rid"]])
+            return client.answers[message["rid"]].pop()
 
         for number, text in enumerate(("[" * 100000, '[{"a":' * 50000, '{"role":"user","content":' * 20000)):
             refused = answer({"rid": f"deep{number}", "messages": text})

@@ -8,8 +8,7 @@ import time
 
 import msgpack
 import zmq
-from cases import PROMPT, SANITIZED, SIM, SLACK, pool_check, start_all, wait_until
-from protocol_client import Client, Refused
+from cases import PROMPT, SANITIZED, SIM, SLACK, Client, Refused, pool_check, start_all, wait_until
 from server import PROCESSES, Server, run
 
 LONG = {"prompt": PROMPT, "max_tokens": 1900, "ignore_eos": True}
@@ -162,14 +161,14 @@ def test_tok_12_a_megabyte_while_eight_stream():
         rids = [client.send("generate", prompt=f"{PROMPT} {n}", max_tokens=200, ignore_eos=True) for n in range(8)]
         for rid in rids:
             client.answer(rid)
-        arrivals, take = {}, client._take_reply
+        arrivals, take = {}, client.take_reply
 
         def note(message):
             for delta in message.get("deltas", []):
                 arrivals.setdefault(delta["rid"], []).append(time.monotonic())
             take(message)
 
-        client._take_reply = note
+        client.take_reply = note
         big = other.send("generate", prompt="Once upon a time there was a fox. " * 30000, max_tokens=5)
         for rid in rids:
             assert client.whole(rid)["finish"] == "length"

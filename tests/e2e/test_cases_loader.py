@@ -8,8 +8,7 @@ import subprocess
 import sys
 import tempfile
 
-from cases import SLACK, model_copy, pool_check, start_all
-from protocol_client import Client
+from cases import SLACK, Client, model_copy, pool_check, start_all
 from server import BUILD, DATA, Server, golden, run
 
 TINY = DATA / "tiny_models"

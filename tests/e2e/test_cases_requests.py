@@ -8,8 +8,7 @@ import time
 
 import msgpack
 import zmq
-from cases import CPU32, PROMPT, SIM, SLACK, model_copy, pool_check, refusal, start_all
-from protocol_client import Client, token_ids
+from cases import CPU32, PROMPT, SIM, SLACK, Client, model_copy, pool_check, refusal, start_all, token_ids
 from server import DATA, Server, run
 
 TINY = DATA / "tiny_models"

@@ -4,8 +4,7 @@ import random
 import sys
 import time
 
-from cases import CPU32, PROMPT, SIM, SLACK, pool_check, refusal, start_all, wait_until
-from protocol_client import Client, Refused
+from cases import CPU32, PROMPT, SIM, SLACK, Client, Refused, pool_check, refusal, start_all, wait_until
 from server import Server, run
 
 FAST = [*SIM, "--sim-step-us", 50]

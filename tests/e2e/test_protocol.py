@@ -2,19 +2,25 @@
 
 import sys
 
-from protocol_client import Client, Refused, token_ids
+import protocol_client
+from cases import PROMPT, Client, Refused, refusal, token_ids
 from server import Server, run
 
 SLOW = ["--device", "sim", "--sim-step-us", 5000]
-PROMPT = "Once upon a time"
 
 
-def refusal(function, *args, **keys):
-    try:
-        function(*args, **keys)
-    except Refused as error:
-        return error
-    raise AssertionError(f"{args} {keys} was not refused")
+def test_the_client_of_the_document():
+    with Server(*SLOW) as server:
+        client = protocol_client.Client(server.run_dir)
+        streams = {}
+        for rid in ("one", "two"):
+            client.send("generate", rid, prompt=PROMPT, max_tokens=20)
+            streams[rid] = [d.get("text", "") for d in client.stream(rid)]
+            assert client.answer(rid)["type"] == "accepted" and len(streams[rid]) > 1
+        assert "".join(streams["one"]) == server.client("generate", PROMPT, "--max-tokens", 20).stdout.rstrip("\n")
+        assert streams["one"] == streams["two"]
+        assert refusal(client.answer, client.send("generate", prompt=PROMPT, max_tokens=0)).code == "invalid_request"
+        client.context.destroy(linger=0)
 
 
 def test_info_tokenize_render_and_generate():
@@ -60,13 +66,13 @@ def test_two_requests_interleave():
         order = []
         first, _ = client.start(rid="first", prompt=PROMPT, max_tokens=40, ignore_eos=True)
         second, _ = client.start(rid="second", prompt="A dog", max_tokens=40, ignore_eos=True)
-        texts, take = {first: "", second: ""}, client._take_reply
+        texts, take = {first: "", second: ""}, client.take_reply
 
         def record(message):
             order.extend(d["rid"] for d in message.get("deltas", []))
             take(message)
 
-        client._take_reply = record
+        client.take_reply = record
         for rid in texts:
             texts[rid] = client.whole(rid)["text"]
         assert [texts[first], texts[second]] == alone
