@@ -177,7 +177,7 @@ static const char *message_of(const struct token_row *row)
     case ERROR_ABORTED:
         return "the request was aborted";
     default:
-        return "the server failed on this request";
+        return "the server failed on this request: its log says why";
     }
 }
 

@@ -293,19 +293,23 @@ static struct status obey(void *process, enum control_command command, struct js
 static struct status open_links(struct loop *loop)
 {
     const struct loop_args *args = &loop->args;
-    struct status status =
-        link_open(&(struct link_args){.kind = LINK_PULL, .endpoint = args->input, .bind = true},
-                  &loop->input);
+    struct status status = link_open(&(struct link_args){.kind = LINK_PULL,
+                                                         .endpoint = args->input,
+                                                         .bind = true,
+                                                         .curve_keys = args->curve_keys},
+                                     &loop->input);
 
     if (!status.code)
-        status = link_open(&(struct link_args){.kind = LINK_PUSH, .endpoint = args->scheduler},
+        status = link_open(&(struct link_args){.kind = LINK_PUSH,
+                                               .endpoint = args->scheduler,
+                                               .peer = "scheduler",
+                                               .curve_keys = args->curve_keys},
                            &loop->scheduler);
     if (!status.code)
         status = link_open(&(struct link_args){.kind = LINK_ROUTER,
                                                .endpoint = args->endpoint,
                                                .bind = true,
-                                               .curve_server_key = args->curve_server_key,
-                                               .curve_client_keys = args->curve_client_keys},
+                                               .curve_keys = args->curve_keys},
                            &loop->endpoint);
     if (!status.code)
         status = control_endpoint_open(&loop->control, args->control);

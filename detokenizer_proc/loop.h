@@ -15,7 +15,7 @@
 struct loop_args {
     const struct vocabulary *vocabulary;                /* borrowed */
     const char *input, *scheduler, *endpoint, *control; /* control may be NULL */
-    const char *curve_server_key, *curve_client_keys;   /* of the clients' endpoint; or NULL */
+    const char *curve_keys;                             /* see link.h; or NULL */
     uint64_t run;            /* a frame of another run is dropped unless one of the two is 0 */
     size_t max_unsent_bytes; /* of a client that does not read; 0: see detokenizer.h */
     int64_t max_stall_ns;    /* the same */

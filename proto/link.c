@@ -142,7 +142,7 @@ static struct status attach(struct link *link, const struct link_args *args)
 
 struct status link_open(const struct link_args *args, struct link **out)
 {
-    struct status status = link_endpoint_check(args->endpoint, args->curve_server_key != NULL);
+    struct status status = link_endpoint_check(args->endpoint, args->curve_keys != NULL);
 
     if (status.code)
         return status;
@@ -161,7 +161,7 @@ struct status link_open(const struct link_args *args, struct link **out)
     }
     link->handle = zsock_resolve(link->sock);
     set_options(link, args);
-    if (args->curve_server_key)
+    if (args->curve_keys && link_endpoint_is_tcp(args->endpoint))
         status = link_curve_apply(link->sock, args, &link->uses_auth);
     if (status.code == STATUS_OK)
         status = attach(link, args);

@@ -34,12 +34,12 @@ struct link_args {
     const struct client_id *identity; /* LINK_DEALER */
     size_t max_queue_bytes;           /* of the own send queue; 0: 64 MiB */
     /*
-     * CURVE, for tcp beyond loopback; NULL: none. Certificates as CZMQ's zcert writes them.
-     * Binding: the server's own secret certificate, and the directory of the clients' public ones.
-     * Connecting: the server's public certificate, and the client's own secret one.
+     * CURVE, for tcp beyond loopback; NULL: none. A directory of certificates as zcert and PyZMQ
+     * write them: own.key_secret, and NAME.key, public, of each process that may connect here.
+     * Who connects finds there the one of its peer, PEER.key. ipc needs no keys and uses none.
      */
-    const char *curve_server_key;
-    const char *curve_client_keys;
+    const char *curve_keys;
+    const char *peer; /* such as "scheduler"; only with curve_keys, when connecting */
 };
 
 /* tcp:// beyond loopback without CURVE keys is STATUS_INVALID, said in words. A stale ipc file is

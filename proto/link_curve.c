@@ -6,6 +6,8 @@
  */
 #include "proto/link_curve.h"
 
+enum { PATH_SIZE = 4096 };
+
 static zactor_t *auth;
 static int num_auth_users;
 
@@ -27,50 +29,52 @@ void link_curve_give(void)
         zactor_destroy(&auth);
 }
 
-static struct status load(const char *path, zcert_t **out)
+/* The certificate of that name; an owned one holds its secret half too. */
+static struct status load(const char *dir, const char *name, zcert_t **out)
 {
+    char path[PATH_SIZE];
+    int size = snprintf(path, sizeof(path), "%s/%s.key", dir, name);
+
+    if (size < 0 || (size_t)size >= sizeof(path))
+        return status_error(STATUS_INVALID, "%.60s: the path is too long", dir);
     *out = zcert_load(path);
     if (!*out)
         return status_error(STATUS_NOT_FOUND, "%.90s: no CURVE certificate", path);
     return status_ok();
 }
 
-static struct status apply_server(zsock_t *sock, const struct link_args *args, bool *out_uses_auth)
+static struct status apply_server(zsock_t *sock, const char *dir, bool *out_uses_auth)
 {
-    zcert_t *own = NULL;
-    struct status status = load(args->curve_server_key, &own);
+    struct status status = take_auth(dir);
 
-    if (status.code == STATUS_OK)
-        status = take_auth(args->curve_client_keys);
-    if (status.code == STATUS_OK) {
-        *out_uses_auth = true;
-        zcert_apply(own, sock);
-        zsock_set_zap_domain(sock, "global");
-        zsock_set_curve_server(sock, 1);
-    }
-    zcert_destroy(&own);
-    return status;
+    if (status.code)
+        return status;
+    *out_uses_auth = true;
+    zsock_set_zap_domain(sock, "global");
+    zsock_set_curve_server(sock, 1);
+    return status_ok();
 }
 
 static struct status apply_client(zsock_t *sock, const struct link_args *args)
 {
-    zcert_t *own = NULL, *server = NULL;
-    struct status status = load(args->curve_client_keys, &own);
+    zcert_t *server = NULL;
+    struct status status = load(args->curve_keys, args->peer, &server);
 
     if (status.code == STATUS_OK)
-        status = load(args->curve_server_key, &server);
-    if (status.code == STATUS_OK) {
-        zcert_apply(own, sock);
         zsock_set_curve_serverkey(sock, zcert_public_txt(server));
-    }
-    zcert_destroy(&own);
     zcert_destroy(&server);
     return status;
 }
 
 struct status link_curve_apply(zsock_t *sock, const struct link_args *args, bool *out_uses_auth)
 {
-    if (!args->curve_client_keys)
-        return status_error(STATUS_INVALID, "CURVE wants the server's and the client's keys");
-    return args->bind ? apply_server(sock, args, out_uses_auth) : apply_client(sock, args);
+    zcert_t *own = NULL;
+    struct status status = load(args->curve_keys, "own", &own);
+
+    if (status.code)
+        return status;
+    zcert_apply(own, sock);
+    zcert_destroy(&own);
+    return args->bind ? apply_server(sock, args->curve_keys, out_uses_auth)
+                      : apply_client(sock, args);
 }

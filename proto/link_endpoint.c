@@ -22,6 +22,11 @@ static bool has_prefix(const char *text, const char *prefix)
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
+bool link_endpoint_is_tcp(const char *endpoint)
+{
+    return has_prefix(endpoint, tcp_prefix);
+}
+
 /* tcp://[source;]host:port */
 static bool is_loopback(const char *endpoint)
 {
@@ -51,12 +56,13 @@ struct status link_endpoint_check(const char *endpoint, bool has_keys)
                                 endpoint, sizeof(address.sun_path) - 1, size);
         return status_ok();
     }
-    if (!has_prefix(endpoint, tcp_prefix))
+    if (!link_endpoint_is_tcp(endpoint))
         return status_error(STATUS_INVALID, "%.60s: an endpoint is ipc://PATH or tcp://HOST:PORT",
                             endpoint);
     if (!has_keys && !is_loopback(endpoint))
-        return status_error(STATUS_INVALID,
-                            "%.60s: tcp beyond 127.0.0.1 is only spoken with CURVE keys", endpoint);
+        return status_error(
+            STATUS_INVALID,
+            "%.60s: tcp beyond 127.0.0.1 is only spoken with CURVE keys (--curve-keys)", endpoint);
     return status_ok();
 }
 

@@ -12,6 +12,8 @@
 
 #include "common/status.h"
 
+bool link_endpoint_is_tcp(const char *endpoint);
+
 /* STATUS_INVALID for what is neither ipc:// nor tcp://, for a path that does not fit into a socket
  * address, and for tcp:// beyond loopback unless has_keys. */
 MUST_CHECK struct status link_endpoint_check(const char *endpoint, bool has_keys);

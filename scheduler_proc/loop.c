@@ -38,15 +38,14 @@ struct status loop_open(const struct loop_args *args, struct loop **out)
     status = link_open(&(struct link_args){.kind = LINK_PULL,
                                            .endpoint = args->endpoint,
                                            .bind = true,
-                                           .curve_server_key = args->curve_server_key,
-                                           .curve_client_keys = args->curve_client_keys},
+                                           .curve_keys = args->curve_keys},
                        &loop->endpoint);
     if (status.code)
         goto out;
     status = link_open(&(struct link_args){.kind = LINK_PUSH,
                                            .endpoint = args->detokenizer,
-                                           .curve_server_key = args->curve_server_key,
-                                           .curve_client_keys = args->curve_client_keys},
+                                           .peer = "detokenizer",
+                                           .curve_keys = args->curve_keys},
                        &loop->detokenizer);
     if (status.code == STATUS_OK)
         status = control_endpoint_open(&loop->control, args->control);

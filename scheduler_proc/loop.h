@@ -23,7 +23,7 @@
 
 struct loop_args {
     const char *endpoint, *detokenizer, *control; /* control may be NULL */
-    const char *curve_server_key, *curve_client_keys;
+    const char *curve_keys;                       /* see link.h; or NULL */
     uint64_t run; /* frames of another run are dropped; 0: none are */
     bool is_overlapped;
     int64_t grace_ns; /* how long running requests may go on after SIGTERM */

@@ -345,19 +345,19 @@ static void take_frames(struct front *front)
 static struct status open_links(struct front *front)
 {
     const struct front_args *args = &front->args;
-    struct status status =
-        link_open(&(struct link_args){.kind = LINK_ROUTER,
-                                      .endpoint = args->endpoint,
-                                      .bind = true,
-                                      .curve_server_key = args->curve_server_key,
-                                      .curve_client_keys = args->curve_client_keys},
-                  &front->endpoint);
+    struct status status = link_open(&(struct link_args){.kind = LINK_ROUTER,
+                                                         .endpoint = args->endpoint,
+                                                         .bind = true,
+                                                         .curve_keys = args->curve_keys},
+                                     &front->endpoint);
 
     if (status.code)
         return status;
     return link_open(
         &(struct link_args){.kind = LINK_PUSH,
                             .endpoint = args->scheduler,
+                            .peer = "scheduler",
+                            .curve_keys = args->curve_keys,
                             .max_queue_bytes = args->max_queued_bytes + ABORT_RESERVE_BYTES},
         &front->scheduler);
 }

@@ -14,12 +14,12 @@
 #include "tokenizer_proc/prompt.h"
 
 struct front_args {
-    const struct prompt_model *model;                 /* borrowed */
-    const char *model_dir;                            /* for info */
-    const char *endpoint, *scheduler;                 /* ROUTER, bound; PUSH, connected */
-    const char *curve_server_key, *curve_client_keys; /* of the clients' endpoint; or NULL */
-    uint64_t run;                                     /* goes into every frame to the scheduler */
-    uint16_t instance;                                /* the upper 16 bits of every uid */
+    const struct prompt_model *model; /* borrowed */
+    const char *model_dir;            /* for info */
+    const char *endpoint, *scheduler; /* ROUTER, bound; PUSH, connected */
+    const char *curve_keys;           /* see link.h; or NULL */
+    uint64_t run;                     /* goes into every frame to the scheduler */
+    uint16_t instance;                /* the upper 16 bits of every uid */
     int num_threads;
     size_t max_pending_bytes; /* frames of clients that are not answered; beyond: overloaded */
     size_t max_queued_bytes;  /* frames that the scheduler has not taken; beyond: overloaded */

@@ -334,52 +334,51 @@ START_TEST(endpoints_beyond_loopback_want_keys)
 }
 END_TEST
 
-static void save_keys(const char *name, char *out_secret, char *out_public, size_t size)
+/* A folder with a key pair of its own, and the public halves of those that it knows. */
+static void make_keys(const char *name, char *out_folder, size_t size, zcert_t *own,
+                      const char *const *names, zcert_t *const *known)
 {
-    zcert_t *cert = zcert_new();
+    char path[160];
 
-    snprintf(out_secret, size, "%s/%s.secret", dir, name);
-    snprintf(out_public, size, "%s/clients/%s.public", dir, name);
-    ck_assert_int_eq(zcert_save_secret(cert, out_secret), 0);
-    ck_assert_int_eq(zcert_save_public(cert, out_public), 0);
-    zcert_destroy(&cert);
+    snprintf(out_folder, size, "%s/%s", dir, name);
+    ck_assert_int_eq(mkdir(out_folder, 0700), 0);
+    snprintf(path, sizeof(path), "%s/own.key", out_folder);
+    ck_assert_int_eq(zcert_save(own, path), 0);
+    for (; *names; names++, known++) {
+        snprintf(path, sizeof(path), "%s/%s.key", out_folder, *names);
+        ck_assert_int_eq(zcert_save_public(*known, path), 0);
+    }
 }
 
 START_TEST(curve_lets_known_clients_in_and_no_others)
 {
-    char server_secret[128], server_public[128], secret[128], public_path[128], clients[96];
-    char stranger_secret[128], stranger_public[128];
-    struct link *pull = NULL, *push = NULL, *stranger = NULL;
+    char server_keys[96], client_keys[96], stranger_keys[96], where[64];
+    struct link *pull = NULL, *push = NULL, *stranger = NULL, *none = NULL;
+    struct link_frame frame;
 
     if (!zsys_has_curve())
         return;
     setup();
-    snprintf(clients, sizeof(clients), "%s/clients", dir);
-    ck_assert_int_eq(mkdir(clients, 0700), 0);
-    save_keys("server", server_secret, server_public, sizeof(server_secret));
-    save_keys("client", secret, public_path, sizeof(secret));
-    save_keys("stranger", stranger_secret, stranger_public, sizeof(stranger_secret));
-    unlink(stranger_public);
-    struct link_args bind_args = {.kind = LINK_PULL,
-                                  .endpoint = "tcp://0.0.0.0:*",
-                                  .bind = true,
-                                  .curve_server_key = server_secret,
-                                  .curve_client_keys = clients};
+    zcert_t *server = zcert_new(), *client = zcert_new(), *other = zcert_new();
+    make_keys("server", server_keys, sizeof(server_keys), server,
+              (const char *const[]){"client", NULL}, (zcert_t *const[]){client});
+    make_keys("client", client_keys, sizeof(client_keys), client,
+              (const char *const[]){"scheduler", NULL}, (zcert_t *const[]){server});
+    make_keys("stranger", stranger_keys, sizeof(stranger_keys), other,
+              (const char *const[]){"scheduler", NULL}, (zcert_t *const[]){server});
+    struct link_args bind_args = {
+        .kind = LINK_PULL, .endpoint = "tcp://0.0.0.0:*", .bind = true, .curve_keys = server_keys};
     struct status status = link_open(&bind_args, &pull);
     ck_assert_msg(status.code == STATUS_OK, "%s", status.msg);
-    char where[64];
     snprintf(where, sizeof(where), "tcp://127.0.0.1:%s", strrchr(link_endpoint(pull), ':') + 1);
-    struct link_args args = {.kind = LINK_PUSH,
-                             .endpoint = where,
-                             .curve_server_key = server_public,
-                             .curve_client_keys = stranger_secret};
+    struct link_args args = {
+        .kind = LINK_PUSH, .endpoint = where, .curve_keys = stranger_keys, .peer = "scheduler"};
     ck_assert_int_eq(link_open(&args, &stranger).code, STATUS_OK);
     send_text(stranger, "let me in");
-    args.curve_client_keys = secret;
+    args.curve_keys = client_keys;
     ck_assert_int_eq(link_open(&args, &push).code, STATUS_OK);
     send_text(push, "it is me");
     expect(pull, "it is me");
-    struct link_frame frame;
     usleep(200000); /* long enough for a frame that must not come */
     ck_assert(!link_receive(pull, &frame));
     struct link *plain = open_at(LINK_PUSH, false, where, NULL);
@@ -387,13 +386,15 @@ START_TEST(curve_lets_known_clients_in_and_no_others)
     usleep(200000);
     ck_assert(!link_receive(pull, &frame));
 
-    args.curve_client_keys = "/nowhere";
-    struct link *none = NULL;
+    args.peer = "nobody";
     ck_assert_int_eq(link_open(&args, &none).code, STATUS_NOT_FOUND);
     link_close(&plain, 0);
     link_close(&stranger, 0);
     link_close(&push, 0);
     link_close(&pull, 0);
+    zcert_destroy(&server);
+    zcert_destroy(&client);
+    zcert_destroy(&other);
     teardown();
 }
 END_TEST

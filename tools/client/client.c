@@ -351,13 +351,13 @@ static struct status draw_identity(struct client_id *id)
 }
 
 static struct status open_link(const struct client_args *args, const char *endpoint,
-                               const struct client_id *id, struct link **out)
+                               const char *peer, const struct client_id *id, struct link **out)
 {
     return link_open(&(struct link_args){.kind = LINK_DEALER,
                                          .endpoint = endpoint,
                                          .identity = id,
-                                         .curve_server_key = args->curve_server_key,
-                                         .curve_client_keys = args->curve_client_keys},
+                                         .peer = peer,
+                                         .curve_keys = args->curve_keys},
                      out);
 }
 
@@ -376,9 +376,9 @@ struct status client_open(const struct client_args *args, struct client **out)
     client->message.type = MESSAGE_ALIVE;
     arena_init(&client->arena, 0, 0);
     call_table_init(&client->calls);
-    status = open_link(args, args->tokenizer, &id, &client->front);
+    status = open_link(args, args->tokenizer, "tokenizer", &id, &client->front);
     if (!status.code)
-        status = open_link(args, args->detokenizer, &id, &client->reply);
+        status = open_link(args, args->detokenizer, "detokenizer", &id, &client->reply);
     if (!status.code)
         status =
             link_poller_open((struct link *[]){client->front, client->reply}, 2, &client->poller);

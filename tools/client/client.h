@@ -24,10 +24,9 @@ struct client; /* opaque */
 
 struct client_args {
     const char *tokenizer, *detokenizer; /* endpoints */
-    const char *curve_server_key;        /* see link.h; NULL: none */
-    const char *curve_client_keys;
-    int hello_timeout_ms;         /* 0: 5 s */
-    bool (*is_interrupted)(void); /* ends waiting early; NULL: nothing does */
+    const char *curve_keys;              /* see link.h; NULL: none */
+    int hello_timeout_ms;                /* 0: 5 s */
+    bool (*is_interrupted)(void);        /* ends waiting early; NULL: nothing does */
 };
 
 /* Connects and waits for hello_ok. STATUS_GONE when none comes in time, STATUS_INTERRUPTED when a

@@ -68,6 +68,7 @@ struct status command_connect(const struct server_choice *choice, struct server 
         *server = found;
     command_catch_signals();
     return client_open(&(struct client_args){.tokenizer = found.tokenizer,
+                                             .curve_keys = choice->curve_keys,
                                              .detokenizer = found.detokenizer,
                                              .is_interrupted = command_interrupted},
                        out);

@@ -27,7 +27,9 @@ int command_bench(int argc, char **argv);
                       "the server of that name (the only one that is running)"),                   \
         option_string("endpoint", &(c)->endpoints, "T,D",                                          \
                       "its tokenizer's and detokenizer's endpoints, such "                         \
-                      "as\ntcp://127.0.0.1:5000,tcp://127.0.0.1:5001")
+                      "as\ntcp://127.0.0.1:5000,tcp://127.0.0.1:5001"),                            \
+        option_string("curve-keys", &(c)->curve_keys, "DIR",                                       \
+                      "CURVE certificates, for tcp beyond loopback")
 
 /* Writes "minisgl: ..." to stderr; returns the exit code that fits. */
 int command_fail(struct status status);

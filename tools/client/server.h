@@ -27,7 +27,8 @@ struct server {
 /* How the user named it; both NULL: the only one that is running. */
 struct server_choice {
     const char *name;
-    const char *endpoints; /* "TOKENIZER,DETOKENIZER", such as two of tcp:// */
+    const char *endpoints;  /* "TOKENIZER,DETOKENIZER", such as two of tcp:// */
+    const char *curve_keys; /* see link.h; or NULL */
 };
 
 /* STATUS_NOT_FOUND, saying where it was looked for; STATUS_INVALID when several are running and
