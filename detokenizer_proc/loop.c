@@ -277,13 +277,14 @@ static struct status obey(void *process, enum control_command command, struct js
 {
     struct loop *loop = process;
 
-    if (command == CONTROL_FLUSH_CACHE)
-        return status_error(STATUS_UNSUPPORTED, "command: the detokenizer has no cache");
     if (command == CONTROL_STATS) {
         loop_stats_write(&loop->detokenizer, &loop->counters, clock_now_ns(), info);
-    } else {
+    } else if (command == CONTROL_DRAIN) {
         loop->is_draining = true;
         log_info("draining open_requests=%zu", loop->detokenizer.num_open);
+    } else {
+        return status_error(STATUS_UNSUPPORTED,
+                            "command: the detokenizer has neither the cache nor the loop of steps");
     }
     return status_ok();
 }

@@ -72,6 +72,8 @@ static struct status take(struct control_endpoint *endpoint, const struct bytes 
     case CONTROL_STATS:
     case CONTROL_DRAIN:
     case CONTROL_FLUSH_CACHE:
+    case CONTROL_NORMAL_LOOP:
+    case CONTROL_OVERLAP_LOOP:
         status = obey(process, message.control.command, &endpoint->info);
         break;
     }

@@ -20,8 +20,8 @@ struct control_endpoint {
 };
 
 /*
- * Does what CONTROL_STATS, CONTROL_DRAIN or CONTROL_FLUSH_CACHE asks. info is empty; what stands in
- * it afterwards is JSON and goes with the answer. An error is answered with its words.
+ * Does what any other command asks. info is empty; what stands in it afterwards is JSON and goes
+ * with the answer. An error is answered with its words.
  */
 typedef struct status (*control_obey)(void *process, enum control_command command,
                                       struct json_writer *info);

@@ -242,9 +242,11 @@ struct deltas_msg {
 enum control_command {
     CONTROL_PING,
     CONTROL_STATS,
-    CONTROL_DRAIN,       /* take no new requests, finish the running ones, then exit 0 */
-    CONTROL_FLUSH_CACHE, /* scheduler: empty the prefix cache of what nobody uses */
-    CONTROL_LOG_LEVEL,   /* with a level */
+    CONTROL_DRAIN,        /* take no new requests, finish the running ones, then exit 0 */
+    CONTROL_FLUSH_CACHE,  /* scheduler: empty the prefix cache of what nobody uses */
+    CONTROL_LOG_LEVEL,    /* with a level */
+    CONTROL_NORMAL_LOOP,  /* scheduler: process each step before the next is launched */
+    CONTROL_OVERLAP_LOOP, /* scheduler: launch the next one first */
 };
 
 struct control_msg {

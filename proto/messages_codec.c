@@ -44,6 +44,8 @@ static const struct message_name names[] = {
     {"drain", MESSAGE_CONTROL, &codec_control, CONTROL_DRAIN},
     {"flush_cache", MESSAGE_CONTROL, &codec_control, CONTROL_FLUSH_CACHE},
     {"log_level", MESSAGE_CONTROL, &codec_control_level, CONTROL_LOG_LEVEL},
+    {"normal_loop", MESSAGE_CONTROL, &codec_control, CONTROL_NORMAL_LOOP},
+    {"overlap_loop", MESSAGE_CONTROL, &codec_control, CONTROL_OVERLAP_LOOP},
     {"control_reply", MESSAGE_CONTROL_REPLY, &codec_control_reply, 0},
 };
 

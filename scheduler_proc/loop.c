@@ -349,11 +349,14 @@ static struct status turn_until_done(struct loop *loop)
     for (;;) {
         receive(loop, timeout_ms);
         heed_signals(loop);
-        status = launch(loop, &batch);
+        batch = NULL;
+        /* Told to change to the normal loop? Then the step that is in flight comes first. */
+        if (loop->args.is_overlapped || !previous)
+            status = launch(loop, &batch);
         if (status.code)
             return status;
         publish(loop, clock_now_ns());
-        if (loop->args.is_overlapped) {
+        if (loop->args.is_overlapped || previous) {
             const struct batch *launched = batch;
             batch = previous; /* to be processed now, while the new one runs */
             previous = launched;

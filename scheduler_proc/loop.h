@@ -3,7 +3,7 @@
  *
  *   endpoint     PULL, bound      request and abort, from tokenizer and detokenizer
  *   detokenizer  PUSH, connected  tokens and rejected
- *   control      REP, bound       ping, stats, drain, flush_cache, log_level; may be left out
+ *   control      REP, bound       the commands of PROTOCOL.md section 6; may be left out
  *
  *   normal:   receive -> form k -> launch k -> process k
  *   overlap:  receive -> form k -> launch k -> process k-1     (k runs on the device meanwhile)
@@ -24,9 +24,9 @@
 struct loop_args {
     const char *endpoint, *detokenizer, *control; /* control may be NULL */
     const char *curve_keys;                       /* see link.h; or NULL */
-    uint64_t run; /* frames of another run are dropped; 0: none are */
-    bool is_overlapped;
-    int64_t grace_ns; /* how long running requests may go on after SIGTERM */
+    uint64_t run;       /* frames of another run are dropped; 0: none are */
+    bool is_overlapped; /* until the control endpoint is told otherwise */
+    int64_t grace_ns;   /* how long running requests may go on after SIGTERM */
 };
 
 struct loop; /* opaque */

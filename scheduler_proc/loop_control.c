@@ -19,15 +19,35 @@ static void write_stats(const struct loop *loop, struct json_writer *info)
                      &state, info);
 }
 
+static void choose_loop(struct loop *loop, bool is_overlapped)
+{
+    loop->args.is_overlapped = is_overlapped;
+    log_info("loop overlap=%s", is_overlapped ? "yes" : "no");
+}
+
 struct status loop_obey(void *process, enum control_command command, struct json_writer *info)
 {
     struct loop *loop = process;
 
-    if (command == CONTROL_STATS)
+    switch (command) {
+    case CONTROL_STATS:
         write_stats(loop, info);
-    else if (command == CONTROL_DRAIN)
+        break;
+    case CONTROL_DRAIN:
         loop_drain(loop);
-    else
+        break;
+    case CONTROL_FLUSH_CACHE:
         log_info("cache flushed pages=%d", scheduler_flush_cache(loop->scheduler));
+        break;
+    case CONTROL_NORMAL_LOOP:
+        choose_loop(loop, false);
+        break;
+    case CONTROL_OVERLAP_LOOP:
+        choose_loop(loop, true);
+        break;
+    case CONTROL_PING: /* answered before they come here */
+    case CONTROL_LOG_LEVEL:
+        break;
+    }
     return status_ok();
 }

@@ -68,7 +68,7 @@ static struct status parse(int argc, char **argv, struct settings *s, bool *out_
         option_string("detokenizer", &s->loop.detokenizer, "ENDPOINT",
                       "where tokens go; connected"),
         option_string("control", &s->loop.control, "ENDPOINT",
-                      "where ping, stats, drain, flush_cache and log_level are taken; bound"),
+                      "where stats, drain, flush_cache and the like are taken; bound"),
         option_int("run", &s->run, "N", 0, OPTION_INT_MAX,
                    "number of this run: frames of another one are dropped; 0 takes all"),
         option_string("curve-keys", &s->loop.curve_keys, "DIR",

@@ -23,12 +23,13 @@ static struct status obey(void *process, enum control_command command, struct js
 {
     struct loop *loop = process;
 
-    if (command == CONTROL_FLUSH_CACHE)
-        return status_error(STATUS_UNSUPPORTED, "command: the tokenizer has no cache to flush");
     if (command == CONTROL_STATS)
         front_write_stats(loop->front, info);
-    else
+    else if (command == CONTROL_DRAIN)
         front_drain(loop->front);
+    else
+        return status_error(STATUS_UNSUPPORTED,
+                            "command: the tokenizer has neither the cache nor the loop of steps");
     return status_ok();
 }
 

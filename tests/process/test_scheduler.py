@@ -265,6 +265,9 @@ def test_control():
     assert scheduler.stats()["pages"]["cached"] == 0
     assert scheduler.control.ask("log_level", level="debug")["ok"]
     assert not scheduler.control.ask("log_level", level="loud")["ok"]
+    for command, overlap in (("normal_loop", False), ("overlap_loop", True)):
+        assert scheduler.control.ask(command)["ok"]
+        assert scheduler.stats()["overlap"] == overlap
     assert not scheduler.control.ask("generate", rid="a", prompt="b")["ok"]
     assert scheduler.control.ask("drain")["ok"]
     assert scheduler.process.wait(timeout=scaled(2)) == 0
@@ -300,21 +303,46 @@ def test_trace_shows_the_overlap():
     assert durations[int(len(durations) * 0.9)] < 1000, durations[-10:]
 
 
-def test_a_recorded_run_replays():
-    path = wire.folder() / "record"
-    scheduler = Scheduler("--device", "sim", "--sim-step-us", 0, "--record", path, "--max-prefill-length", 32)
-    for uid in range(1, 30):
-        scheduler.request(uid, [uid % 5] * (uid * 3), max_tokens=uid)
-    scheduler.input.say("abort", uid=7)
-    scheduler.wait(*range(1, 30))
-    assert scheduler.stop()[0] == 0
+def replay(path):
     program = wire.BUILD / "scheduler_proc/minisgl-scheduler"
-    result = subprocess.run([program, "--replay", path], capture_output=True, text=True, timeout=scaled(10))
-    assert result.returncode == 0 and "the same" in result.stdout and "29 requests" in result.stdout, result
-    log = bytearray(path.read_bytes())
-    log[len(log) // 2] ^= 1
-    path.write_bytes(log)
-    assert subprocess.run([program, "--replay", path], capture_output=True, timeout=scaled(10)).returncode == 1
+    return subprocess.run([program, "--replay", path], capture_output=True, text=True, timeout=scaled(10))
+
+
+def test_a_recorded_run_replays():
+    """With either policy, and with loops changed in its midst: the same steps, bit by bit; one bit of the record bent is seen."""
+    for policy in ("prefill-first", "mixed"):
+        path = wire.folder() / "record"
+        options = ["--record", path, "--policy", policy, "--max-prefill-length", 32, "--sim-step-us", 100]
+        scheduler = Scheduler("--device", "sim", *options)
+        for uid in range(1, 30):
+            scheduler.request(uid, [uid % 5] * (uid * 3), max_tokens=uid)
+        scheduler.input.say("abort", uid=7)
+        for command in ("normal_loop", "overlap_loop"):
+            assert scheduler.control.ask(command)["ok"]
+        scheduler.wait(*range(1, 30))
+        assert scheduler.stop()[0] == 0
+        result = replay(path)
+        assert result.returncode == 0 and "the same" in result.stdout and "29 requests" in result.stdout, result
+        log = bytearray(path.read_bytes())
+        log[len(log) // 2] ^= 1
+        path.write_bytes(log)
+        assert replay(path).returncode == 1
+
+
+def test_a_change_of_loops_changes_no_token():
+    """Streams run while the loop is told to change again and again: each token comes once, and none is another."""
+    seen = []
+    for changes in (0, 200):
+        scheduler = Scheduler("--device", "sim", "--sim-step-us", 50)
+        for uid in range(1, 21):
+            scheduler.request(uid, [uid] * uid, max_tokens=400 + uid, ignore_eos=True)
+        for change in range(changes):
+            assert scheduler.control.ask(("normal_loop", "overlap_loop")[change % 2])["ok"]
+        seen.append([answer["tokens"] for answer in scheduler.wait(*range(1, 21))])
+        assert [len(tokens) for tokens in seen[-1]] == [400 + uid for uid in range(1, 21)]
+        scheduler.check_empty()
+        assert scheduler.stop()[0] == 0
+    assert seen[0] == seen[1]
 
 
 def test_storms_of_requests_and_aborts_leave_nothing_behind():

@@ -111,6 +111,8 @@ static const struct message sample_messages[] = {
     {.type = MESSAGE_CONTROL, .control = {.command = CONTROL_DRAIN}},
     {.type = MESSAGE_CONTROL, .control = {.command = CONTROL_FLUSH_CACHE}},
     {.type = MESSAGE_CONTROL, .control = {.command = CONTROL_LOG_LEVEL, .level = TEXT("debug")}},
+    {.type = MESSAGE_CONTROL, .control = {.command = CONTROL_NORMAL_LOOP}},
+    {.type = MESSAGE_CONTROL, .control = {.command = CONTROL_OVERLAP_LOOP}},
     {.type = MESSAGE_CONTROL_REPLY,
      .control_reply = {.ok = true, .info = TEXT("{}"), .message = TEXT("m")}},
 };
