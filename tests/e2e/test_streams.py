@@ -131,5 +131,20 @@ def test_server_lost():
             os.kill(pid, signal.SIGCONT)
 
 
+def test_bench_overlap_runs_both_loops():
+    """A line for each number of streams; the server has its own loop again, whichever that is."""
+    for disable, overlap in (("0", True), ("1", False)):
+        with Server("--device", "sim", env={"MINISGL_DISABLE_OVERLAP_SCHEDULING": disable}) as server:
+            load = ["--batches", "2,8", "--output-tokens", 50, "--passes", 2, "--warmup", 0]
+            lines = server.client("bench", "overlap", "--json", *load).stdout.splitlines()
+            rows = [json.loads(line) for line in lines]
+            assert [row["streams"] for row in rows] == [2, 8], rows
+            assert all(row["normal_ms"] > 0 and row["overlap_ms"] > 0 for row in rows), rows
+            status = server.status()["scheduler"]
+            assert status["overlap"] == overlap
+            assert status["decode_tokens"] >= 2 * 2 * (2 + 8) * 49, status
+            assert server.log("scheduler").count("loop overlap=no") == 4 + (not overlap)
+
+
 if __name__ == "__main__":
     sys.exit(run(globals()))

@@ -1,0 +1,41 @@
+/* bench.h - what the loads of `minisgl bench` share: bench.c chooses, bench_overlap.c is one of
+ * them. */
+#ifndef TOOLS_CLIENT_BENCH_H
+#define TOOLS_CLIENT_BENCH_H
+
+#include "tools/client/bench_figures.h"
+#include "tools/client/bench_load.h"
+#include "tools/client/server.h"
+
+struct bench_options {
+    struct server_choice choice;
+    int64_t passes, warmup, seed, requests, prompt_tokens, output_tokens, prefixes, prefix_tokens;
+    double rate, temperature;
+    const char *batches; /* "1,16,64" */
+    bool json;
+};
+
+struct bench {
+    struct bench_options options;
+    struct client *client; /* owned */
+    struct server server;
+    int32_t id_limit;
+};
+
+/* Fills a load of that size; pass makes its prompts fresh. */
+typedef struct status (*bench_load_maker)(const struct bench *bench, int64_t size, uint64_t pass,
+                                          struct bench_load *out);
+
+/* So many streams of --prompt-tokens and --output-tokens. */
+MUST_CHECK struct status bench_make_streams(const struct bench *bench, int64_t size, uint64_t pass,
+                                            struct bench_load *out);
+
+/* One run of a load. */
+MUST_CHECK struct status bench_once(struct bench *bench, bench_load_maker make, int64_t size,
+                                    uint64_t pass, struct bench_figures *out);
+
+/* Calls run for each number of --batches. */
+MUST_CHECK struct status bench_each_batch(struct bench *bench,
+                                          struct status (*run)(struct bench *bench, int64_t size));
+
+#endif
