@@ -135,9 +135,11 @@ static struct status weight_alloc(const struct linear_source *source, struct lin
     if (has_bias)
         weight->bias = malloc((size_t)weight->num_panels * WEIGHT_PANEL * sizeof(float));
     if (!weight->data || (has_bias && !weight->bias)) {
+        struct status status =
+            status_error(STATUS_NO_MEMORY, "weight [%d, %d]: no memory for %zu bytes",
+                         (int)weight->n, (int)weight->k, size);
         weight_linear_destroy(&weight);
-        return status_error(STATUS_NO_MEMORY, "weight [%d, %d]: no memory for %zu bytes",
-                            (int)weight->n, (int)weight->k, size);
+        return status;
     }
     *out = weight;
     return status_ok();
