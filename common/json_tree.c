@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/file.h"
 #include "common/json.h"
 
 /* Items of a container under construction, in a list of doubling arrays. */
@@ -129,23 +128,6 @@ struct status json_parse(const char *data, size_t size, struct arena *arena,
         *out = value;
     struct status status = json_reader_status(&reader);
     json_reader_deinit(&reader);
-    return status;
-}
-
-struct status json_parse_file(const char *dir, const char *name, size_t max_size,
-                              struct arena *arena, struct json_value **out)
-{
-    char path[4096];
-    char *text = NULL;
-    size_t size = 0;
-    struct status status = path_join(dir, name, path, sizeof(path));
-
-    if (!status.code)
-        status = file_read(path, max_size, &text, &size);
-    if (status.code)
-        return status;
-    status = status_context(json_parse(text, size, arena, out), name);
-    free(text);
     return status;
 }
 
