@@ -1,16 +1,11 @@
-/* config.c - see config.h. */
+/* config.c - config.json: see config.h. */
 #include "scheduler_proc/config.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/arena.h"
-#include "common/file.h"
 #include "common/json.h"
-#include "common/vocabulary.h"
-
-enum { CONFIG_MAX_BYTES = 16 << 20 };
 
 /* Which parts of the decoder an architecture uses. */
 struct architecture {
@@ -320,32 +315,6 @@ static void check_unsupported(struct object_reader *in)
     }
 }
 
-static struct status add_eos(struct model_config *config, const struct json_value *value)
-{
-    size_t count = value && value->type == JSON_ARRAY ? value->num_items : 1;
-
-    if (!value || value->type == JSON_NULL)
-        return status_ok();
-    for (size_t i = 0; i < count; i++) {
-        const struct json_value *id = value->type == JSON_ARRAY ? &value->items[i] : value;
-        bool is_known = false;
-        if (id->type != JSON_NUMBER || !id->is_integer || id->integer < 0 ||
-            id->integer >= config->vocab_size)
-            return status_error(STATUS_INVALID,
-                                "eos_token_id must be an id below vocab_size (%d) or a list of ids",
-                                config->vocab_size);
-        for (int32_t j = 0; j < config->num_eos_ids; j++)
-            is_known |= config->eos_ids[j] == id->integer;
-        if (is_known)
-            continue;
-        if (config->num_eos_ids == MODEL_MAX_EOS_IDS)
-            return status_error(STATUS_UNSUPPORTED, "eos_token_id: more than %d ids",
-                                MODEL_MAX_EOS_IDS);
-        config->eos_ids[config->num_eos_ids++] = (int32_t)id->integer;
-    }
-    return status_ok();
-}
-
 struct status model_config_parse(struct model_config *config, const char *json, size_t size,
                                  int32_t max_seq_len_override)
 {
@@ -386,7 +355,7 @@ struct status model_config_parse(struct model_config *config, const char *json, 
     check_unsupported(&in);
     status = in.status;
     if (status.code == STATUS_OK)
-        status = add_eos(&result, find(&in, "eos_token_id"));
+        status = model_config_add_eos(&result, find(&in, "eos_token_id"));
     if (status.code == STATUS_OK)
         *config = result;
 out:
@@ -394,81 +363,28 @@ out:
     return status;
 }
 
-/* ---- the files beside it ---- */
-
-/* NULL in *out when the file is not there. */
-static struct status read_optional(const char *dir, const char *name, struct arena *arena,
-                                   struct json_value **out)
+struct status model_config_add_eos(struct model_config *config, const struct json_value *value)
 {
-    struct status status = json_parse_file(dir, name, CONFIG_MAX_BYTES, arena, out);
+    size_t count = value && value->type == JSON_ARRAY ? value->num_items : 1;
 
-    if (status.code != STATUS_NOT_FOUND)
-        return status;
-    *out = NULL;
+    if (!value || value->type == JSON_NULL)
+        return status_ok();
+    for (size_t i = 0; i < count; i++) {
+        const struct json_value *id = value->type == JSON_ARRAY ? &value->items[i] : value;
+        bool is_known = false;
+        if (id->type != JSON_NUMBER || !id->is_integer || id->integer < 0 ||
+            id->integer >= config->vocab_size)
+            return status_error(STATUS_INVALID,
+                                "eos_token_id must be an id below vocab_size (%d) or a list of ids",
+                                config->vocab_size);
+        for (int32_t j = 0; j < config->num_eos_ids; j++)
+            is_known |= config->eos_ids[j] == id->integer;
+        if (is_known)
+            continue;
+        if (config->num_eos_ids == MODEL_MAX_EOS_IDS)
+            return status_error(STATUS_UNSUPPORTED, "eos_token_id: more than %d ids",
+                                MODEL_MAX_EOS_IDS);
+        config->eos_ids[config->num_eos_ids++] = (int32_t)id->integer;
+    }
     return status_ok();
-}
-
-/* tokenizer_config.json names the end token by its text; tokenizer.json knows its id. */
-static struct status add_tokenizer_eos(struct model_config *config, const char *dir,
-                                       struct arena *arena)
-{
-    struct json_value *root = NULL;
-    struct vocabulary vocabulary = {0};
-    struct status status = read_optional(dir, "tokenizer_config.json", arena, &root);
-    const struct json_value *token = json_get(root, "eos_token");
-
-    if (status.code)
-        return status;
-    if (token && token->type == JSON_OBJECT)
-        token = json_get(token, "content");
-    if (!token || token->type != JSON_STRING)
-        return status_ok();
-    status = vocabulary_open(&vocabulary, dir);
-    if (status.code == STATUS_NOT_FOUND)
-        return status_ok();
-    if (status.code)
-        return status;
-    int32_t id = vocabulary_find_added(&vocabulary, token->text.data, token->text.size);
-    vocabulary_deinit(&vocabulary);
-    if (id < 0 || id >= config->vocab_size)
-        return status_ok();
-    struct json_value value = {.type = JSON_NUMBER, .is_integer = true, .integer = id};
-    return add_eos(config, &value);
-}
-
-struct status model_config_open(struct model_config *config, const char *dir,
-                                int32_t max_seq_len_override)
-{
-    struct arena arena;
-    struct json_value *generation = NULL;
-    struct model_config result = {0};
-    char path[4096];
-    char *data = NULL;
-    size_t size = 0;
-    struct status status = path_join(dir, "config.json", path, sizeof(path));
-
-    arena_init(&arena, 0, 0);
-    if (status.code == STATUS_OK)
-        status = file_read(path, CONFIG_MAX_BYTES, &data, &size);
-    if (status.code)
-        goto out;
-    status = status_context(model_config_parse(&result, data, size, max_seq_len_override),
-                            "config.json");
-    if (status.code)
-        goto out;
-    status = read_optional(dir, "generation_config.json", &arena, &generation);
-    if (status.code)
-        goto out;
-    status = status_context(add_eos(&result, json_get(generation, "eos_token_id")),
-                            "generation_config.json");
-    if (status.code)
-        goto out;
-    status = add_tokenizer_eos(&result, dir, &arena);
-    if (status.code)
-        goto out;
-    *config = result;
-out:
-    free(data);
-    arena_deinit(&arena);
-    return status;
 }

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/json.h"
 #include "common/status.h"
 #include "kernels/ops.h"
 
@@ -61,5 +62,9 @@ MUST_CHECK struct status model_config_open(struct model_config *config, const ch
 /* config.json alone, from its bytes: no file is looked at, end ids are the config's own. */
 MUST_CHECK struct status model_config_parse(struct model_config *config, const char *json,
                                             size_t size, int32_t max_seq_len_override);
+
+/* Adds the end ids of an eos_token_id, one or a list, that are not known yet; NULL: none. */
+MUST_CHECK struct status model_config_add_eos(struct model_config *config,
+                                              const struct json_value *value);
 
 #endif
