@@ -62,13 +62,13 @@ static const struct {
      "", false},
 };
 
-enum { NUM_PIPELINES = sizeof(pipelines) / sizeof(pipelines[0]), NUM_MERGES = 13, SPECIAL = 300 };
+enum { NUM_PIPELINES = sizeof(pipelines) / sizeof(pipelines[0]), NUM_MERGES = 16, SPECIAL = 300 };
 
 static const char *const merges[2 * NUM_MERGES + 2] = {
     "a",    "b",    "ab",   "ab",   " ",        " ",    "\n",           "\n",
     " ",    "a",    "\xE4", "\xBD", "\xE4\xBD", "\xA0", "\xE4\xBD\xA0", "\xE5",
     "\xCC", "\x81", "1",    "2",    "12",       "3",    "  ",           "  ",
-    "'",    "s"};
+    "'",    "s",    "\xE5", "\xA5", "\xE5\xA5", "\xBD", "\xE4\xBD\xA0", "\xE5\xA5\xBD"};
 
 static struct tokenizer *tokenizers[NUM_PIPELINES];
 static struct encoder *warm[NUM_PIPELINES];
@@ -186,7 +186,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     struct status status = encoder_encode(warm[which], &args, &ids);
     expect(!status.code == (utf8_is_valid(data + 4, args.size)));
-    if (num_runs++ % 128 == 0 || !fresh[which]) { /* often enough, and a new cache is not cheap */
+    if (num_runs++ % 128 == 32 || !fresh[which]) { /* often enough, and a new cache is not cheap */
         encoder_destroy(&fresh[which]);
         fresh[which] = NULL;
         expect(!encoder_create(tokenizers[which], &fresh[which]).code);

@@ -43,7 +43,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
     struct arena arena;
     struct jinja_output output = {0};
     struct jinja_args args = {
-        .limits = {.max_steps = 100000, .max_memory = 1 << 24, .max_output = 1 << 20}};
+        .limits = {.max_steps = 100000, .max_memory = 1 << 19, .max_output = 1 << 20}};
 
     arena_init(&arena, 0, 0);
     struct status status = jinja_parse_time("2025-01-15T12:34:56", 19, &args.now);
