@@ -1,10 +1,13 @@
 """Loads that make requests wait for one another: the text is the one that each has alone, and no page is lost."""
 
+import collections
+import json
 import random
 import sys
+import tempfile
 import time
 
-from cases import CPU32, PROMPT, SIM, SLACK, Client, Refused, pool_check, refusal, start_all, wait_until
+from cases import CPU32, PROMPT, SIM, SLACK, Client, Refused, collect, pool_check, refusal, start_all, wait_until
 from server import Server, run
 
 FAST = [*SIM, "--sim-step-us", 50]
@@ -14,6 +17,11 @@ ROOMY = [*FAST, "--num-pages", 4096, "--page-size", 16]
 
 def prompt_of(seed, length):
     return [random.Random(seed).randrange(3, 1700) for _ in range(length)]
+
+
+def request_of(rng, max_prompt, max_tokens):
+    prompt = prompt_of(rng.random(), rng.randint(1, max_prompt))
+    return {"input_ids": prompt, "max_tokens": rng.randint(1, max_tokens), **KEYS}
 
 
 def reference(requests, *options):
@@ -103,28 +111,27 @@ def test_sch_14_late_admission_behind_a_shared_prefix():
 
 
 def test_ovl_03_batches_of_changing_size():
+    """10,000 steps with either loop, most of them larger or smaller than the one before: no text depends on the loop."""
     rng = random.Random(3)
-    sizes = [1, 7, 64, 3, 30, 2, 17, 64, 1, 5] * 2
-
-    def request():
-        return {"input_ids": prompt_of(rng.random(), rng.randint(1, 30)), "max_tokens": rng.randint(1, 40), **KEYS}
-
-    waves = [[request() for _ in range(size)] for size in sizes]
+    waves = [[request_of(rng, 30, 40) for _ in range(size)] for size in [1, 7, 64, 3, 30, 2, 17, 64, 1, 5] * 53]
     seen = {}
     for overlap in ("0", "1"):
-        with Server(*FAST, env={"MINISGL_DISABLE_OVERLAP_SCHEDULING": overlap}) as server:
+        env = {"MINISGL_DISABLE_OVERLAP_SCHEDULING": overlap}
+        with tempfile.NamedTemporaryFile(suffix=".json") as trace, Server(*FAST, "--trace", trace.name, env=env) as server:
             with Client(server.run_dir) as client:
                 assert server.status()["scheduler"]["overlap"] == (overlap == "0")
-                rids, wave_ids = [], []
-                for wave in waves:  # the next wave comes while the one before runs
-                    rids.append([client.send("generate", **request) for request in wave])
-                    client.pump(0.005)
-                for wave in rids:
-                    for rid in wave:
-                        client.answer(rid)
-                        wave_ids.append(client.whole(rid)["ids"])
-                seen[overlap] = wave_ids
+                running, seen[overlap] = [], []
+                for wave in waves:  # comes while the one before runs
+                    rids = [client.send("generate", **request) for request in wave]
+                    seen[overlap] += ids_of(collect(client, running))
+                    running = rids
+                seen[overlap] += ids_of(collect(client, running))
                 pool_check(server)
+            server.stop()
+            steps = [e["args"]["rows"] for e in json.load(trace)["traceEvents"] if e.get("tid") == 2 and e["ph"] == "X"]
+            changes = sum(a != b for a, b in zip(steps, steps[1:]))
+            print(f"{len(steps)} steps, {changes} of another size than the one before, up to {max(steps)} rows", flush=True)
+            assert len(steps) > 10000 and changes > len(steps) / 2
     assert seen["0"] == seen["1"]
 
 
@@ -233,27 +240,33 @@ def test_chk_04_a_prompt_of_20_chunks_twice():
 
 
 def test_res_02_all_ends_mixed():
-    """A third aborted, a third stopped, a third at its limit, prefixes shared, a pool that is always full."""
+    """10,000 requests: a third aborted, a third stopped, a third at its limit, prefixes shared, a pool that is always full."""
     rng = random.Random(5)
     prefixes = [prompt_of(n, 40) for n in range(4)]
-    with Server(*FAST, "--num-pages", 200, "--page-size", 4, "--max-prefill-length", 50) as server:
-        with Client(server.run_dir) as client:
-            for _ in range(5):
-                rids = []
-                for number in range(120):
-                    prompt = rng.choice(prefixes)[: rng.randint(1, 40)] + prompt_of(rng.random(), rng.randint(1, 10))
-                    keys = {"input_ids": prompt, "max_tokens": rng.randint(1, 30)}
-                    if number % 3 == 1:
-                        keys["stop_token_ids"] = [rng.randrange(2048) for _ in range(64)]
-                        keys["stop"] = ["e", "a", "\n"]
-                    rids.append(client.send("generate", **keys))
-                    if number % 3 == 0:
-                        client.send("abort", target=rids[rng.randrange(len(rids))])
-                for rid in rids:
-                    client.answer(rid)
-                    assert client.whole(rid)["finish"] in ("stop", "length", "abort")
-            status = pool_check(server)
-            assert status["scheduler"]["aborted"] > 30
+    options = [*FAST, "--num-pages", 200, "--page-size", 4, "--max-prefill-length", 50]
+    ends = collections.Counter()
+    with Server(*options) as server, Client(server.run_dir) as client:
+        running, doomed = [], []
+        for number in range(10000):
+            prompt = rng.choice(prefixes)[: rng.randint(1, 40)] + prompt_of(rng.random(), rng.randint(1, 10))
+            keys = {"input_ids": prompt, "max_tokens": rng.randint(1, 30)}
+            if number % 3 == 0:
+                keys.update(max_tokens=200, ignore_eos=True)
+            elif number % 3 == 1:
+                keys["stop_token_ids"] = [rng.randrange(2048) for _ in range(64)]
+                keys["stop"] = ["e", "a", "\n"]
+            running.append(client.send("generate", **keys))
+            if number % 3 == 0:
+                doomed.append(running[-1])
+            if len(doomed) > rng.randint(1, 9):
+                client.send("abort", target=doomed.pop(rng.randrange(len(doomed))))
+            if len(running) > 60:  # some run, the others wait
+                ends.update(answer["finish"] for answer in collect(client, running[:20]))
+                del running[:20]
+        ends.update(answer["finish"] for answer in collect(client, running))
+        print(dict(ends), flush=True)
+        assert ends.keys() == {"stop", "length", "abort"} and min(ends.values()) > 2000, ends
+        pool_check(server)
 
 
 def test_a_full_queue_refuses_and_recovers():
