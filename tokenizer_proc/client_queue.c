@@ -81,7 +81,7 @@ void client_queues_deinit(struct client_queues *queues)
         struct client_queue *queue = queues->newest;
 
         while (queue->first_unsent)
-            client_queue_drop_unsent(queues, queue);
+            client_queue_drop_unsent(queues, queue, 0);
         queue->first_job = NULL;
         client_queue_give(queues, queue);
     }
@@ -141,7 +141,8 @@ struct bytes client_queue_unsent(const struct client_queue *queue)
     return (struct bytes){.data = unsent->data, .size = unsent->size};
 }
 
-void client_queue_drop_unsent(struct client_queues *queues, struct client_queue *queue)
+void client_queue_drop_unsent(struct client_queues *queues, struct client_queue *queue,
+                              int64_t now_ns)
 {
     struct unsent_answer *unsent = queue->first_unsent;
 
@@ -149,6 +150,7 @@ void client_queue_drop_unsent(struct client_queues *queues, struct client_queue 
         return;
     queue->first_unsent = unsent->next;
     queue->unsent_bytes -= unsent->size;
+    queue->unsent_since_ns = now_ns;
     if (!queue->first_unsent) {
         queue->last_unsent = NULL;
         queues->num_blocked--;

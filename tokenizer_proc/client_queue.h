@@ -28,7 +28,7 @@ struct client_queue {
     struct job *first_job, *last_job;                 /* borrowed, by next_of_client */
     struct unsent_answer *first_unsent, *last_unsent; /* owned */
     size_t unsent_bytes;
-    int64_t unsent_since_ns; /* when the first of them did not go */
+    int64_t unsent_since_ns; /* since when none of them has gone */
 };
 
 struct client_queues {
@@ -56,9 +56,10 @@ struct bytes client_queue_peer(const struct client_queue *queue);
 /* Keeps a copy of an answer for later. */
 MUST_CHECK struct status client_queue_hold(struct client_queues *queues, struct client_queue *queue,
                                            struct bytes answer, int64_t now_ns);
-/* The oldest answer kept, 0 bytes when there is none; and out with it: it has gone, or is given up.
- */
+/* The oldest answer kept, 0 bytes when there is none; and out with it: it has gone at now_ns, or is
+ * given up. */
 struct bytes client_queue_unsent(const struct client_queue *queue);
-void client_queue_drop_unsent(struct client_queues *queues, struct client_queue *queue);
+void client_queue_drop_unsent(struct client_queues *queues, struct client_queue *queue,
+                              int64_t now_ns);
 
 #endif

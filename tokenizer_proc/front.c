@@ -52,13 +52,13 @@ struct front {
 
 static void lose_answers(struct front *front, struct client_queue *client, const char *why)
 {
-    int64_t skipped;
+    int64_t skipped, now_ns = clock_now_ns();
 
     while (client_queue_unsent(client).size > 0) {
-        client_queue_drop_unsent(&front->clients, client);
+        client_queue_drop_unsent(&front->clients, client, now_ns);
         front->counters.num_lost_answers++;
     }
-    if (log_limited(&front->client_limit, clock_now_ns(), &skipped))
+    if (log_limited(&front->client_limit, now_ns, &skipped))
         log_info("answers to a client lost: %s (%lld more such lines)", why, (long long)skipped);
 }
 
@@ -83,8 +83,8 @@ static void deliver(struct front *front, struct client_queue *client,
         front->counters.num_lost_answers++;
 }
 
-/* Tries again with what waits. A client that has not read for too long loses it, and its requests.
- */
+/* Tries again with what waits. A client that has read nothing for too long loses it, and its
+ * requests; one that reads along, however slowly, does not. */
 static void retry_client(struct front *front, struct client_queue *client, int64_t now_ns)
 {
     struct bytes peer = client_queue_peer(client);
@@ -109,7 +109,7 @@ static void retry_client(struct front *front, struct client_queue *client, int64
         }
         front->counters.frames_out++;
         front->counters.bytes_out += answer.size;
-        client_queue_drop_unsent(&front->clients, client);
+        client_queue_drop_unsent(&front->clients, client, now_ns);
     }
 }
 

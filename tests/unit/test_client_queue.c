@@ -59,12 +59,13 @@ START_TEST(answers_wait_in_order)
     ck_assert_uint_eq(queue->unsent_bytes, 11);
     ck_assert_int_eq(queue->unsent_since_ns, 10);
     ck_assert_mem_eq(client_queue_unsent(queue).data, "first", 5);
-    client_queue_drop_unsent(&queues, queue);
+    client_queue_drop_unsent(&queues, queue, 50); /* it reads along: its time begins anew */
+    ck_assert_int_eq(queue->unsent_since_ns, 50);
     ck_assert_mem_eq(client_queue_unsent(queue).data, "second", 6);
-    client_queue_drop_unsent(&queues, queue);
+    client_queue_drop_unsent(&queues, queue, 60);
     ck_assert_uint_eq(client_queue_unsent(queue).size, 0);
     ck_assert_uint_eq(queues.num_blocked, 0);
-    client_queue_drop_unsent(&queues, queue); /* of nothing: nothing */
+    client_queue_drop_unsent(&queues, queue, 70); /* of nothing: nothing */
     client_queue_give(&queues, queue);
     ck_assert_uint_eq(queues.num_queues, 0);
 }
