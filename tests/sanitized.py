@@ -12,6 +12,7 @@ import shutil
 import tempfile
 
 TIME_SCALE = float(os.environ.get("MINISGL_TIME_SCALE", "1"))
+SANITIZED = TIME_SCALE > 1  # memory is no measure then: what is freed is kept, to be watched
 
 _folder = pathlib.Path(tempfile.mkdtemp(prefix="minisgl-reports-", dir="/tmp"))
 

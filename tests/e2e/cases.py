@@ -14,7 +14,7 @@ PROMPT = "Once upon a time"
 SIM = ["--device", "sim"]
 CPU32 = ["--dtype", "float32"]
 SLACK = sanitized.TIME_SCALE  # what bounds of time are multiplied with
-SANITIZED = SLACK > 1  # slower, and memory that grows
+SANITIZED = sanitized.SANITIZED
 
 
 class Client(protocol_client.Client):

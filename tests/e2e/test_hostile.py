@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from server import CLIENT, Server, run
+from server import CLIENT, Server, run, scaled
 
 
 def is_idle(status):
@@ -35,7 +35,7 @@ def test_an_output_that_takes_nothing_is_a_failure():
                     env=server.env,
                     stderr=subprocess.PIPE,
                     text=True,
-                    timeout=20,
+                    timeout=scaled(20),
                 )
                 assert done.returncode == 1 and "stdout cannot be written" in done.stderr, (command, redirection, done)
 

@@ -82,7 +82,7 @@ def test_a_signal_at_any_moment_of_the_start():
                 time.sleep(0.001)
             time.sleep(0.005 * i)
             started.terminate()
-            _, words = started.communicate(timeout=20)
+            _, words = started.communicate(timeout=scaled(20))
             assert started.returncode in (0, -signal.SIGTERM) and words == "", (i, started.returncode, words)
 
 

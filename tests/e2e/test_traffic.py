@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 
-from server import PROCESSES, ROOT, Server, run
+from server import PROCESSES, ROOT, Server, run, sanitized, scaled
 from tap import RECORD, Tap, read
 from test_streams import is_idle, start, wait_status
 
@@ -27,7 +27,7 @@ SIM = ["--device", "sim", "--sim-step-us", 200, "--max-queued", 20000]
 def judge(*paths):
     """Counts of ends by kind, and the faults."""
     script = ROOT / "tests/e2e/judge_traffic.py"
-    result = subprocess.run([sys.executable, script, *paths], capture_output=True, text=True, timeout=300)
+    result = subprocess.run([sys.executable, script, *paths], capture_output=True, text=True, timeout=scaled(300))
     assert result.stdout, result.stderr
     counts, *faults = result.stdout.splitlines()
     assert (result.returncode == 0) == (not faults), result
@@ -128,7 +128,7 @@ def test_each_request_ends_once():
                     for load in loads:
                         load.abort_due()
                         load.tap.listen(0)
-            drive(loads, 300)
+            drive(loads, scaled(300))
             status = wait_status(server, 5, is_idle)
             pages = status["scheduler"]["pages"]
             assert pages["free"] + pages["cached"] == num_pages, pages
@@ -150,7 +150,7 @@ def test_each_request_ends_once():
         for process in PROCESSES:
             # A leak grows in each round; a queue that was once long on a busy machine keeps its memory, once.
             grown = [after[process] - before[process] for before, after in zip(sizes, sizes[1:])]
-            assert min(grown) < 1024 and sum(grown) < 32 * 1024, (process, sizes)
+            assert sanitized.SANITIZED or (min(grown) < 1024 and sum(grown) < 32 * 1024), (process, sizes)
         assert_judge_sees_faults(paths[0], folder / "forged.frames")
 
 
@@ -186,8 +186,8 @@ def kill_in_the_midst(victim, rng):
         counts, faults = judge(path)
         assert not faults, (victim, faults)
         for client in clients:
-            client.communicate(timeout=max(0.1, killed + 5 - time.monotonic()))
-        assert server.process.wait(timeout=10) == 1
+            client.communicate(timeout=max(0.1, killed + scaled(5) - time.monotonic()))
+        assert server.process.wait(timeout=scaled(10)) == 1
         server.start_again()
         began = time.monotonic()
         answer = json.loads(server.client("generate", "--json", "y", "--max-tokens", 5, "--ignore-eos").stdout)
