@@ -50,7 +50,7 @@ static struct status reserve(struct vocabulary_builder *builder, size_t size)
 {
     if (builder->num_bytes + size > UINT32_MAX)
         return status_error(STATUS_UNSUPPORTED, "vocabulary of more than 4 GiB");
-    if (builder->num_bytes + size > builder->bytes_capacity) {
+    if (builder->num_bytes + size >= builder->bytes_capacity) { /* one more: never NULL */
         size_t capacity = (builder->num_bytes + size) * 2 + 4096;
         uint8_t *bytes = realloc(builder->bytes, capacity);
         if (!bytes)
