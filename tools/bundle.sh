@@ -63,7 +63,8 @@ keep_out='/(ld-linux|libc|libm|libpthread|libdl|librt|libresolv|libstdc\+\+|libg
 {
     ldd "${programs[@]}" ${modules[@]+"${modules[@]}"} | awk '$3 ~ /^\// {print $3}'
     for name in "${opened[@]}"; do
-        path=$(ldconfig -p | awk -v n="$name" '$1 == n && /x86-64/ {print $NF; exit}')
+        # To its end: a reader that leaves early ends ldconfig with a signal, and this script with it.
+        path=$(ldconfig -p | awk -v n="$name" '$1 == n && /x86-64/ && !seen++ {print $NF}')
         [ -n "$path" ] || continue
         echo "$path"
         ldd "$path" | awk '$3 ~ /^\// {print $3}'
