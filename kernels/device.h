@@ -92,8 +92,16 @@ struct device_ops {
      */
     struct status (*graph_begin)(struct stream *stream);
     struct status (*graph_end)(struct stream *stream, struct graph **out);
+    /* Whether an operator in it had no chance to choose its fastest way, which it does at a first
+     * run outside a capture: then run the work once and capture it again. */
+    bool (*graph_is_provisional)(const struct graph *graph);
     struct status (*graph_launch)(struct stream *stream, struct graph *graph);
     void (*graph_destroy)(struct graph **graph);
+
+    /* For a profiler that looks on: names what the host does, or waits for, between the two calls.
+     * Ranges may overlap. NULL where there is no such profiler. */
+    uint64_t (*range_begin)(const char *name);
+    void (*range_end)(uint64_t range);
 };
 
 #endif

@@ -126,6 +126,9 @@ struct rope_kv_args {
  * kv_lens[r] - extend_len + j and sees positions 0 up to its own. Position p of row r has slot
  * page_table[row_table_idx[r], p / page_size] * page_size + p % page_size. GQA: q head h uses kv
  * head h / (num_qo_heads / num_kv_heads).
+ *
+ * A captured step is padded: rows may be empty (extend_len 0), and tokens from
+ * cu_seqlens_q[num_rows] on belong to no row. Their out may be left as it was.
  */
 struct attention_args {
     enum dtype dtype;
@@ -136,8 +139,9 @@ struct attention_args {
     int32_t page_table_stride, page_size;
     const int32_t *cu_seqlens_q, *kv_lens, *row_table_idx;
     int32_t num_tokens, num_rows;
-    int32_t max_extend_len; /* the largest of this step; 1: a decode step */
-    int32_t max_kv_len;     /* an upper bound; in a captured step the largest that can be */
+    int32_t max_extend_len;  /* the largest of this step; 1: a decode step */
+    int32_t max_extend_rows; /* rows of several tokens, at most; 0: as many as there are rows */
+    int32_t max_kv_len;      /* an upper bound; in a captured step the largest that can be */
     int32_t num_qo_heads, num_kv_heads, head_dim;
     float scale;
     void *workspace; /* of the size that kernels.workspace_size asked for */
@@ -253,6 +257,9 @@ struct kernels {
     struct status (*silu_mul)(struct stream *stream, const struct silu_mul_args *args);
     struct status (*moe)(struct stream *stream, const struct moe_args *args);
     struct status (*sample)(struct stream *stream, const struct sample_args *args);
+    /* For tests: writes where nothing is, as an operator with a bad pointer would. NULL where that
+     * would be the host's own memory. */
+    struct status (*fault)(struct stream *stream);
     /* Room here for all_reduce and all_gather of a tensor-parallel group. */
 };
 

@@ -27,6 +27,8 @@ static __global__ void __launch_bounds__(WARPS *WARP)
 
     pdl_wait();
     pdl_launch();
+    if (t >= a.cu_seqlens_q[a.num_rows]) /* padding */
+        return;
     row = row_of_token(a.cu_seqlens_q, a.num_rows, t);
     num_keys = a.kv_lens[row] - (a.cu_seqlens_q[row + 1] - 1 - t);
     pages = a.page_table + (size_t)a.row_table_idx[row] * (size_t)a.page_table_stride;

@@ -270,8 +270,13 @@ static __global__ void __launch_bounds__(WARPS *WARP, BLOCKS_PER_SM)
 
     token = a->cu_seqlens_q[row];
     split = split_of(a->kv_lens[row], &args, (int)blockIdx.y);
-    if ((int)blockIdx.y >= split.num || a->cu_seqlens_q[row + 1] - token != 1)
+    if ((int)blockIdx.y >= split.num)
         return;
+    if (a->cu_seqlens_q[row + 1] - token != 1) {
+        pdl_wait(); /* where all rows are such, the end of this kernel is still behind the one
+                       before */
+        return;
+    }
     pages = a->page_table + (size_t)a->row_table_idx[row] * (size_t)a->page_table_stride;
     q = (const bf16 *)a->qkv + ((size_t)token * (size_t)(a->num_qo_heads + 2 * a->num_kv_heads) +
                                 (size_t)(kv_head * group)) *

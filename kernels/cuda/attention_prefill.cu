@@ -5,8 +5,9 @@
  * Grid: one block per kv head and tile of M rows of queries. A row of queries is a token and a q
  * head of the group: heads that share K and V stand in one tile, so a few tokens fill it. Tiles are
  * numbered over all requests without a prefix sum: request r begins at tile
- * cu_seqlens_q[r] * group / M + r, which leaves room enough; tiles behind a request's end have
- * nothing to do. The last tiles, which see most keys, start first.
+ * cu_seqlens_q[r] * group / M + i, with i requests before it that have tiles, which leaves room
+ * enough; tiles behind a request's end have nothing to do. The last tiles, which see most keys,
+ * start first. A captured step has tiles for as many rows as it allows.
  *
  * A block walks its keys KEYS at a time. K and V come by asynchronous copies, two tiles in flight,
  * into shared memory whose 16-byte pieces are swapped about by row (piece ^ row % 8), so that the
@@ -221,15 +222,34 @@ static __device__ __forceinline__ void add_values(struct rows_state<DIM, M_TILES
     }
 }
 
-/* The request of a tile, by the numbering above: a warp counts those that begin at it or before. */
-static __device__ __forceinline__ int request_of_tile(const struct prefill_args *args, int tile)
+/*
+ * The request of a tile, and that request's first tile, by the numbering above; -1: of none. A warp
+ * looks at 32 requests at a time.
+ */
+static __device__ __forceinline__ int request_of_tile(const struct prefill_args *args, int tile,
+                                                      int *out_first)
 {
     const int32_t *cu = args->a.cu_seqlens_q;
-    int count = 0;
+    int lane = (int)threadIdx.x % WARP, num_rows = args->a.num_rows;
+    int least = args->skip_decode ? 2 : 1, num_before = 0, found = -1;
 
-    for (int r = (int)threadIdx.x % WARP; r < args->a.num_rows; r += WARP)
-        count += (int)((int64_t)cu[r] * args->group / M) + r <= tile;
-    return (int)__reduce_add_sync(~0u, (unsigned)count) - 1;
+    for (int base = 0; base < num_rows; base += WARP) {
+        int r = base + lane, begin = cu[min(r, num_rows)];
+        bool counts = r < num_rows && cu[min(r, num_rows - 1) + 1] - begin >= least;
+        unsigned counted = __ballot_sync(~0u, counts);
+        int first = (int)((int64_t)begin * args->group / M) + num_before +
+                    __popc(counted & ((1u << lane) - 1));
+        unsigned begun = __ballot_sync(~0u, counts && first <= tile);
+
+        if (begun) {
+            int last = WARP - 1 - __clz((int)begun);
+
+            found = base + last;
+            *out_first = __shfl_sync(~0u, first, last);
+        }
+        num_before += __popc(counted);
+    }
+    return found;
 }
 
 template <int DIM, int M_TILES, int BLOCKS_PER_SM>
@@ -250,18 +270,20 @@ static __global__ void __launch_bounds__(M / (16 * M_TILES) * WARP, BLOCKS_PER_S
     const bf16 *k_cache = (const bf16 *)a->k_cache + (size_t)kv_head * (size_t)d;
     const bf16 *v_cache = (const bf16 *)a->v_cache + (size_t)kv_head * (size_t)d;
     float scale_log2 = a->scale * 1.4426950408889634f;
-    int row, first_token, extend, prefix, first, num_rows, num_keys, num_key_tiles;
+    int row, first_token, extend, prefix, first = 0, num_rows, num_keys, num_key_tiles;
     struct rows_state<DIM, M_TILES> w;
     const int32_t *pages;
 
     pdl_launch();
     pdl_wait();
-    row = request_of_tile(&args, tile);
+    row = request_of_tile(&args, tile, &first);
+    if (row < 0)
+        return;
     first_token = a->cu_seqlens_q[row];
     extend = a->cu_seqlens_q[row + 1] - first_token;
-    first = (tile - (int)((int64_t)first_token * group / M) - row) * M;
+    first = (tile - first) * M;
     num_rows = min(extend * group - first, (int)M);
-    if (num_rows <= 0 || (args.skip_decode && extend == 1))
+    if (num_rows <= 0)
         return;
     prefix = a->kv_lens[row] - extend;
     num_keys = prefix + (first + num_rows - 1) / group + 1; /* that the last row sees */
@@ -369,9 +391,9 @@ struct status attention_prefill_launch(struct stream *stream, const struct atten
                                        bool skip_decode)
 {
     int group = a->num_qo_heads / a->num_kv_heads;
+    int max_rows = skip_decode && a->max_extend_rows ? a->max_extend_rows : a->num_rows;
     struct prefill_args args = {*a, page_shift_of(a->page_size), group,
-                                (int)((int64_t)a->num_tokens * group / M) + a->num_rows,
-                                skip_decode};
+                                (int)((int64_t)a->num_tokens * group / M) + max_rows, skip_decode};
     cudaError_t error;
 
     if (args.num_tiles > 65535)

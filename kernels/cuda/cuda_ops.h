@@ -35,8 +35,11 @@ struct status event_cuda_done(struct event *event, bool *out);
 struct status event_cuda_time(struct event *event, int64_t *out_ns);
 struct status graph_cuda_begin(struct stream *stream);
 struct status graph_cuda_end(struct stream *stream, struct graph **out);
+bool graph_cuda_is_provisional(const struct graph *graph);
 struct status graph_cuda_launch(struct stream *stream, struct graph *graph);
 void graph_cuda_destroy(struct graph **graph);
+uint64_t range_cuda_begin(const char *name);
+void range_cuda_end(uint64_t range);
 
 /* weights.cu: host matrices on their way to the device. */
 struct status linear_cuda_create(struct stream *stream, const struct linear_source *source,
@@ -56,6 +59,7 @@ struct status attention_cuda(struct stream *stream, const struct attention_args 
 struct status silu_mul_cuda(struct stream *stream, const struct silu_mul_args *args);
 struct status moe_cuda(struct stream *stream, const struct moe_args *args);
 struct status sample_cuda(struct stream *stream, const struct sample_args *args);
+struct status fault_cuda(struct stream *stream);
 
 /* Bytes of workspace that each needs at most. */
 size_t attention_cuda_workspace(struct device *device, const struct ops_limits *limits);

@@ -35,6 +35,7 @@ struct device {
     int ordinal;
     int num_sms, compute_capability; /* 90 for 9.0 */
     int max_shared_bytes;            /* of a block that asks for it */
+    bool has_pdl;                    /* a kernel may start while the one before it ends */
     cublasLtHandle_t lt;
     void *lt_workspace;         /* owned, device: linear layers run in one stream at a time */
     struct linear_tuner *tuner; /* owned */
@@ -52,6 +53,7 @@ struct stream {
     struct device *device;
     cudaStream_t cuda;
     int32_t *counters; /* owned, device, [NUM_COUNTERS], zero between kernels */
+    bool has_guessed;  /* an operator of the capture under way did not know its fastest way */
 };
 
 /* STATUS_OK, or STATUS_DEVICE (STATUS_NO_MEMORY) that names what failed. */
@@ -92,18 +94,24 @@ static cudaError_t launch_cluster(struct stream *stream, void (*kernel)(Params..
 {
     cudaLaunchAttribute attributes[2] = {};
     cudaLaunchConfig_t config = {};
+    unsigned num = 0;
 
-    attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attributes[0].val.programmaticStreamSerializationAllowed = 1;
-    attributes[1].id = cudaLaunchAttributeClusterDimension;
-    attributes[1].val.clusterDim.x = (unsigned)cluster;
-    attributes[1].val.clusterDim.y = attributes[1].val.clusterDim.z = 1;
+    if (stream->device->has_pdl) {
+        attributes[num].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+        attributes[num++].val.programmaticStreamSerializationAllowed = 1;
+    }
+    if (cluster > 1) {
+        attributes[num].id = cudaLaunchAttributeClusterDimension;
+        attributes[num].val.clusterDim.x = (unsigned)cluster;
+        attributes[num].val.clusterDim.y = attributes[num].val.clusterDim.z = 1;
+        num++;
+    }
     config.gridDim = grid;
     config.blockDim = dim3((unsigned)threads);
     config.dynamicSmemBytes = shared_bytes;
     config.stream = stream->cuda;
     config.attrs = attributes;
-    config.numAttrs = stream->device->compute_capability < 90 ? 0 : cluster > 1 ? 2 : 1;
+    config.numAttrs = num;
     return cudaLaunchKernelEx(&config, kernel, Params(args)...);
 }
 

@@ -47,6 +47,7 @@ static struct status check_card(int ordinal, struct device *device)
                             ordinal, major, minor);
     device->ordinal = ordinal;
     device->compute_capability = major * 10 + minor;
+    device->has_pdl = major >= 9 && !getenv("MINISGL_CUDA_NO_PDL"); /* racecheck knows no PDL */
     return status_ok();
 }
 

@@ -342,8 +342,10 @@ static struct status find_algo(struct stream *stream, struct product *p,
     for (int i = 1; i <= SKINNY_NUM && skinny_can(a); i++)
         candidates[num++].skinny = i;
     *out = candidates[0];
-    if (cudaStreamIsCapturing(stream->cuda, &capture) || capture != cudaStreamCaptureStatusNone)
+    if (cudaStreamIsCapturing(stream->cuda, &capture) || capture != cudaStreamCaptureStatusNone) {
+        stream->has_guessed = true;
         return status_ok();
+    }
     *out = candidates[tune(stream, p, a, candidates, num)];
     key.skinny = out->skinny;
     memcpy(key.algo, &out->algo, sizeof(key.algo));

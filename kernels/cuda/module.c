@@ -27,8 +27,11 @@ const struct device_ops device_cuda = {
     .event_time = event_cuda_time,
     .graph_begin = graph_cuda_begin,
     .graph_end = graph_cuda_end,
+    .graph_is_provisional = graph_cuda_is_provisional,
     .graph_launch = graph_cuda_launch,
     .graph_destroy = graph_cuda_destroy,
+    .range_begin = range_cuda_begin,
+    .range_end = range_cuda_end,
 };
 
 static size_t workspace_size(struct device *device, const struct ops_limits *limits)
@@ -60,6 +63,7 @@ const struct kernels kernels_cuda = {
     .silu_mul = silu_mul_cuda,
     .moe = moe_cuda,
     .sample = sample_cuda,
+    .fault = fault_cuda,
 };
 
 __attribute__((visibility("default"))) const struct backend *

@@ -10,6 +10,13 @@
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/linear.cuh"
 
+#if __has_include(<nvtx3/nvToolsExt.h>)
+#include <nvtx3/nvToolsExt.h>
+#define HAS_NVTX 1
+#else
+#define HAS_NVTX 0
+#endif
+
 struct event {
     struct device *device;
     cudaEvent_t cuda;
@@ -17,6 +24,7 @@ struct event {
 
 struct graph {
     cudaGraphExec_t exec;
+    bool is_provisional;
 };
 
 enum { BASE_AGE_MS = 2000 };
@@ -165,6 +173,7 @@ extern "C" struct status event_cuda_time(struct event *event, int64_t *out_ns)
 
 extern "C" struct status graph_cuda_begin(struct stream *stream)
 {
+    stream->has_guessed = false;
     return cuda_status(cudaStreamBeginCapture(stream->cuda, cudaStreamCaptureModeThreadLocal),
                        "graph capture");
 }
@@ -190,8 +199,14 @@ extern "C" struct status graph_cuda_end(struct stream *stream, struct graph **ou
     }
     linear_tuner_save(
         stream->device->tuner); /* before serving; what is stored already costs nothing */
+    graph->is_provisional = stream->has_guessed;
     *out = graph;
     return status_ok();
+}
+
+extern "C" bool graph_cuda_is_provisional(const struct graph *graph)
+{
+    return graph->is_provisional;
 }
 
 extern "C" struct status graph_cuda_launch(struct stream *stream, struct graph *graph)
@@ -207,4 +222,23 @@ extern "C" void graph_cuda_destroy(struct graph **graph)
         cudaGraphExecDestroy((*graph)->exec);
     free(*graph);
     *graph = NULL;
+}
+
+extern "C" uint64_t range_cuda_begin(const char *name)
+{
+#if HAS_NVTX
+    return nvtxRangeStartA(name);
+#else
+    (void)name;
+    return 0;
+#endif
+}
+
+extern "C" void range_cuda_end(uint64_t range)
+{
+#if HAS_NVTX
+    nvtxRangeEnd(range);
+#else
+    (void)range;
+#endif
 }
