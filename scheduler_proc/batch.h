@@ -33,6 +33,7 @@ struct batch {
     int32_t num_tokens;         /* sum of extend_len */
     int32_t num_prefill_tokens; /* of them, tokens of rows that are not decode rows */
     int32_t max_extend_len;
+    int32_t num_extend_rows;      /* rows of several tokens */
     int32_t max_kv_len;           /* largest start + extend_len */
     bool is_decode;               /* every row samples and has extend_len 1 */
     const struct batch_row *rows; /* [num_rows] */

@@ -172,6 +172,8 @@ struct status engine_create(const struct engine_config *config, struct engine **
         status = opened;
     if (status.code == STATUS_OK)
         status = engine->backend.device->info(engine->device, &device);
+    if (status.code == STATUS_OK && config->fault_step > 0 && !engine->backend.kernels->fault)
+        status = status_error(STATUS_UNSUPPORTED, "only a card can have its fault");
     if (status.code)
         goto fail;
     add_time(&engine->info.open_ns, &begin_ns);
@@ -282,42 +284,64 @@ static struct status upload(struct engine *engine, struct engine_slot *slot, int
     return status;
 }
 
+/* What a fault was met at: it may be of an operator of this step or of one before it. */
+static struct status name_step(const struct engine *engine, const struct engine_slot *slot,
+                               struct status status, const char *doing)
+{
+    int64_t num_unfinished = engine->num_launched - engine->num_waited;
+    char context[48];
+
+    if (!status.code)
+        return status;
+    snprintf(context, sizeof(context), "%s step %lld, with %d on the device", doing,
+             (long long)slot->step, (int)num_unfinished);
+    return status_context(status, context);
+}
+
+static struct status enqueue_step(struct engine *engine, const struct model_step *step,
+                                  struct graph *graph, bool is_faulty)
+{
+    struct status status = status_ok();
+
+    if (is_faulty)
+        status = engine->backend.kernels->fault(engine->engine_stream);
+    if (status.code)
+        return status;
+    return graph ? engine->backend.device->graph_launch(engine->engine_stream, graph)
+                 : engine_enqueue(engine, step);
+}
+
 struct status engine_launch_padded(struct engine *engine, const struct batch *batch,
-                                   int32_t num_tokens, int32_t num_rows,
-                                   const struct engine_graph *graph)
+                                   const struct model_step *step, struct graph *graph)
 {
     const struct device_ops *ops = engine->backend.device;
     int32_t index = (int32_t)(engine->num_launched % ENGINE_NUM_SLOTS);
     struct engine_slot *slot = &engine->slots[index];
-    struct step_padding padding = {.num_tokens = num_tokens,
-                                   .num_rows = num_rows,
+    struct step_padding padding = {.num_tokens = step->num_tokens,
+                                   .num_rows = step->num_rows,
                                    .dummy_row = engine->config.max_running_reqs,
                                    .dummy_slot = engine->info.num_pages * engine->config.page_size,
                                    .page_size = engine->config.page_size};
-    struct model_step step = engine->step;
+    bool is_faulty = engine->config.fault_step > 0 && batch->step == engine->config.fault_step;
     struct status status;
 
     assert(engine->num_launched - engine->num_waited < ENGINE_NUM_SLOTS);
-    step.num_tokens = num_tokens;
-    step.num_rows = num_rows;
-    step.max_extend_len = batch->max_extend_len > 0 ? batch->max_extend_len : 1;
-    step.max_kv_len = batch->max_kv_len > 0 ? batch->max_kv_len : 1;
+    slot->step = batch->step;
+    slot->range = engine_range_begin(engine, "step");
     status = ops->event_wait(slot->copied); /* of four steps ago: done long since */
-    if (status.code)
-        return status;
-    size_t size = step_pack(slot->pinned, batch, &padding);
-    assert(size <= engine->slot_size);
-    status = upload(engine, slot, index, size);
+    if (status.code == STATUS_OK) {
+        size_t size = step_pack(slot->pinned, batch, &padding);
+        assert(size <= engine->slot_size);
+        status = upload(engine, slot, index, size);
+    }
     if (status.code == STATUS_OK)
-        status = ops->event_record(engine->engine_stream, slot->started);
-    if (status.code == STATUS_OK)
-        status = graph ? ops->graph_launch(engine->engine_stream, graph->graph)
-                       : engine_enqueue(engine, &step);
+        status = enqueue_step(engine, step, graph, is_faulty);
     if (status.code == STATUS_OK)
         status = ops->copy(engine->engine_stream, slot->results, engine->results,
-                           (size_t)num_rows * sizeof(int32_t), COPY_DEVICE_TO_HOST);
+                           (size_t)step->num_rows * sizeof(int32_t), COPY_DEVICE_TO_HOST);
     if (status.code == STATUS_OK)
         status = ops->event_record(engine->engine_stream, slot->done);
+    status = name_step(engine, slot, status, "launching");
     engine->num_launched++;
     return status;
 }
@@ -325,10 +349,16 @@ struct status engine_launch_padded(struct engine *engine, const struct batch *ba
 struct status engine_launch(struct engine *engine, const struct batch *batch)
 {
     const struct engine_graph *graph = engine_find_graph(engine, batch);
+    struct model_step step = engine->step;
 
     if (graph)
-        return engine_launch_padded(engine, batch, graph->num_rows, graph->num_rows, graph);
-    return engine_launch_padded(engine, batch, batch->num_tokens, batch->num_rows, NULL);
+        return engine_launch_padded(engine, batch, &graph->step, graph->graph);
+    step.num_tokens = batch->num_tokens;
+    step.num_rows = batch->num_rows;
+    step.max_extend_len = batch->max_extend_len;
+    step.max_extend_rows = batch->num_extend_rows;
+    step.max_kv_len = batch->max_kv_len;
+    return engine_launch_padded(engine, batch, &step, NULL);
 }
 
 static struct engine_slot *oldest(struct engine *engine)
@@ -346,15 +376,32 @@ struct status engine_wait(struct engine *engine, const int32_t **out_tokens,
     struct status status = ops->event_wait(slot->done);
 
     if (status.code == STATUS_OK)
-        status = ops->event_time(slot->started, &times.begin_ns);
+        status = ops->event_time(slot->copied, &times.begin_ns);
     if (status.code == STATUS_OK)
         status = ops->event_time(slot->done, &times.end_ns);
     if (status.code)
-        return status;
+        return name_step(engine, slot, status, "waiting for");
+    if (times.begin_ns < engine->last_end_ns)
+        times.begin_ns = engine->last_end_ns;
+    engine->last_end_ns = times.end_ns;
+    engine_range_end(engine, slot->range);
     engine->num_waited++;
     *out_tokens = slot->results;
     *out_times = times;
     return status_ok();
+}
+
+uint64_t engine_range_begin(const struct engine *engine, const char *name)
+{
+    const struct device_ops *ops = engine->backend.device;
+
+    return ops->range_begin ? ops->range_begin(name) : 0;
+}
+
+void engine_range_end(const struct engine *engine, uint64_t range)
+{
+    if (engine->backend.device->range_end)
+        engine->backend.device->range_end(range);
 }
 
 struct status engine_read_logits(struct engine *engine, int32_t row, float *out)

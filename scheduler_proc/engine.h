@@ -53,6 +53,7 @@ struct engine_config {
     struct sim_config sim;
     int64_t op_delay_ns; /* for tests: see device_args */
     bool op_delay_random;
+    int64_t fault_step; /* for tests: this step has an operator with a bad pointer; 0: none has */
 };
 
 /* What was settled, for logs and stats. */
@@ -65,6 +66,7 @@ struct engine_info {
     size_t scratch_bytes; /* activations, workspace, tables, rings */
     size_t staging_bytes; /* of one block at most */
     int32_t num_graphs, graph_max_rows;
+    size_t graph_bytes;                                /* of the device, that capturing took */
     int64_t open_ns, weights_ns, memory_ns, graphs_ns; /* of the start: what each part of it took */
     char warnings[2][124];                             /* about the model's files, or "" */
 };
@@ -84,7 +86,8 @@ const struct engine_info *engine_info(const struct engine *engine);
  */
 MUST_CHECK struct status engine_launch(struct engine *engine, const struct batch *batch);
 
-/* When a step ran on the device, on clock_now_ns()'s clock. */
+/* When a step ran on the device, on clock_now_ns()'s clock. A step begins when what it needs is
+ * there and the step before it has ended. */
 struct engine_times {
     int64_t begin_ns, end_ns;
 };
@@ -95,6 +98,10 @@ struct engine_times {
  */
 MUST_CHECK struct status engine_wait(struct engine *engine, const int32_t **out_tokens,
                                      struct engine_times *out_times);
+
+/* For a profiler: names what the host does between the two calls. */
+uint64_t engine_range_begin(const struct engine *engine, const char *name);
+void engine_range_end(const struct engine *engine, uint64_t range);
 
 /* For tests: logits of row r of the last launched step, out[vocab_size]. Waits for the device. */
 MUST_CHECK struct status engine_read_logits(struct engine *engine, int32_t row, float *out);

@@ -1,23 +1,72 @@
 /*
- * engine_graph.c - decode steps captured once and replayed: one call to the device in place of some
- * hundred. Batches are padded to the next captured size; what is larger runs operator by operator.
+ * engine_graph.c - steps captured once and replayed: one call to the device in place of some
+ * hundred.
+ *
+ *   decode    by rows: 1, 2, 4, 8, 16, 24 ... up to graph_max_rows
+ *   mixed     (any chunk among the rows) by all their tokens, to 512, each for few rows, for some
+ *             and for many: logits are computed for every row of the graph, and a lone prompt
+ *             should not pay for 256
+ *
+ * A batch is padded to the smallest that holds it; what is larger runs operator by operator.
+ * Nothing of a step is in its graph but these sizes: all else comes with the packed block.
  */
 #include "common/progress.h"
 #include "scheduler_proc/engine_internal.h"
 
-enum { GRAPH_AUTO_ROWS = 256 };
+enum {
+    GRAPH_AUTO_ROWS = 256,
+    MAX_DECODE_GRAPHS = 90,
+    MIXED_MAX_TOKENS = 512,
+    MIXED_MAX_EXTEND_ROWS = 32, /* rows of several tokens in a captured step */
+};
 
-int32_t engine_graph_sizes(int32_t graph_max_rows, int32_t *out)
+static const int32_t mixed_tokens[] = {512, 448, 384, 320, 256, 192, 128, 96, 64, 32, 16};
+static const int32_t mixed_rows[] = {8, 64, GRAPH_AUTO_ROWS};
+
+static int32_t min_of(int32_t a, int32_t b)
+{
+    return a < b ? a : b;
+}
+
+static int32_t decode_sizes(int32_t graph_max_rows, struct engine_graph_size *out)
 {
     int32_t count = 0;
 
-    for (int32_t size = graph_max_rows / 8 * 8; size >= 8 && count < ENGINE_MAX_GRAPHS - 3;
-         size -= 8)
-        out[count++] = size;
-    for (int32_t size = 4; size >= 1; size /= 2)
-        if (size <= graph_max_rows)
-            out[count++] = size;
+    for (int32_t rows = graph_max_rows / 8 * 8; rows >= 8 && count < MAX_DECODE_GRAPHS - 3;
+         rows -= 8)
+        out[count++] = (struct engine_graph_size){rows, rows, false};
+    for (int32_t rows = 4; rows >= 1; rows /= 2)
+        if (rows <= graph_max_rows)
+            out[count++] = (struct engine_graph_size){rows, rows, false};
     return count;
+}
+
+static int32_t mixed_sizes(int32_t graph_max_rows, int32_t max_tokens,
+                           struct engine_graph_size *out)
+{
+    int32_t count = 0, limit = min_of(max_tokens, MIXED_MAX_TOKENS), above = 0;
+
+    for (size_t i = 0; i < sizeof(mixed_tokens) / sizeof(mixed_tokens[0]); i++) {
+        int32_t num_tokens = min_of(mixed_tokens[i], limit), last_rows = 0;
+        if (num_tokens == above) /* the limit itself is a size, once */
+            continue;
+        above = num_tokens;
+        for (size_t j = 0; j < sizeof(mixed_rows) / sizeof(mixed_rows[0]); j++) {
+            int32_t num_rows = min_of(mixed_rows[j], min_of(num_tokens, graph_max_rows));
+            if (num_rows > last_rows)
+                out[count++] = (struct engine_graph_size){num_tokens, num_rows, true};
+            last_rows = num_rows;
+        }
+    }
+    return count;
+}
+
+int32_t engine_graph_sizes(int32_t graph_max_rows, int32_t max_tokens,
+                           struct engine_graph_size *out)
+{
+    int32_t count = decode_sizes(graph_max_rows, out);
+
+    return count == 0 ? 0 : count + mixed_sizes(graph_max_rows, max_tokens, out + count);
 }
 
 int32_t engine_graph_limit(const struct engine_config *config, bool has_graphs)
@@ -31,66 +80,129 @@ int32_t engine_graph_limit(const struct engine_config *config, bool has_graphs)
     return asked < enough ? asked : enough;
 }
 
-static struct status capture_one(struct engine *engine, int32_t num_rows)
+/* Runs the step once on padding alone: operators choose and load what they need at a first use. */
+static struct status warm_up(struct engine *engine, const struct model_step *step)
 {
-    const struct device_ops *ops = engine->backend.device;
-    struct batch nothing = {0};
-    struct model_step step = engine->step;
-    struct engine_graph *entry = &engine->graphs[engine->num_graphs];
+    struct batch nothing = {.step = -1};
     const int32_t *tokens = NULL;
     struct engine_times times;
-    /* Warm-up: what is allocated or chosen at a first use must not be while capturing. */
-    struct status status = engine_launch_padded(engine, &nothing, num_rows, num_rows, NULL);
+    struct status status = engine_launch_padded(engine, &nothing, step, NULL);
 
     if (status.code == STATUS_OK)
         status = engine_wait(engine, &tokens, &times);
     if (status.code == STATUS_OK)
-        status = ops->stream_sync(engine->scheduler_stream);
-    if (status.code == STATUS_OK)
-        status = ops->graph_begin(engine->engine_stream);
+        status = engine->backend.device->stream_sync(engine->scheduler_stream);
+    return status;
+}
+
+static struct status capture_step(struct engine *engine, const struct model_step *step,
+                                  struct graph **out)
+{
+    const struct device_ops *ops = engine->backend.device;
+    struct status status = ops->graph_begin(engine->engine_stream);
+
     if (status.code)
         return status;
-    step.num_tokens = step.num_rows = num_rows;
-    step.max_extend_len = 1;
-    step.max_kv_len = engine->info.max_seq_len;
-    status = engine_enqueue(engine, &step);
-    struct status end_status = ops->graph_end(engine->engine_stream, &entry->graph);
+    status = engine_enqueue(engine, step);
+    struct status end_status = ops->graph_end(engine->engine_stream, out);
+    return status.code ? status : end_status;
+}
+
+/* A warm-up is needed for the first of a kind, and where the capture finds it missing. */
+static struct status capture_one(struct engine *engine, const struct model_step *step,
+                                 bool is_first)
+{
+    const struct device_ops *ops = engine->backend.device;
+    struct engine_graph *entry = &engine->graphs[engine->num_graphs];
+    bool is_warm = is_first || engine->is_cold;
+    struct status status = is_warm ? warm_up(engine, step) : status_ok();
+
     if (status.code == STATUS_OK)
-        status = end_status;
+        status = capture_step(engine, step, &entry->graph);
+    if (status.code == STATUS_OK && !is_warm && ops->graph_is_provisional(entry->graph)) {
+        engine->is_cold = true;
+        ops->graph_destroy(&entry->graph);
+        status = warm_up(engine, step);
+        if (status.code == STATUS_OK)
+            status = capture_step(engine, step, &entry->graph);
+    }
     if (status.code)
         return status;
-    entry->num_rows = num_rows;
+    entry->step = *step;
     engine->num_graphs++;
-    return status_ok();
+    return status;
+}
+
+/* The step of a graph: padded to its sizes, and ready for the longest sequences. */
+static struct model_step step_of(const struct engine *engine, const struct engine_graph_size *size)
+{
+    struct model_step step = engine->step;
+
+    step.num_tokens = size->num_tokens;
+    step.num_rows = size->num_rows;
+    step.max_extend_len = size->is_mixed ? size->num_tokens : 1;
+    step.max_extend_rows = size->is_mixed ? min_of(MIXED_MAX_EXTEND_ROWS, size->num_rows) : 0;
+    step.max_kv_len = engine->info.max_seq_len;
+    return step;
+}
+
+static struct status capture_all(struct engine *engine, struct progress *progress,
+                                 const struct engine_graph_size *sizes, int32_t count)
+{
+    struct status status = status_ok();
+
+    for (int32_t i = 0; i < count && status.code == STATUS_OK; i++) {
+        struct model_step step = step_of(engine, &sizes[i]);
+        status = capture_one(engine, &step, i == 0 || sizes[i].is_mixed != sizes[i - 1].is_mixed);
+        progress_update(progress, (uint64_t)i + 1);
+    }
+    return status;
 }
 
 struct status engine_capture(struct engine *engine)
 {
+    const struct device_ops *ops = engine->backend.device;
     struct progress progress;
-    int32_t sizes[ENGINE_MAX_GRAPHS];
-    int32_t count = engine_graph_sizes(engine->info.graph_max_rows, sizes);
+    struct engine_graph_size sizes[ENGINE_MAX_GRAPHS];
+    struct device_info before = {0}, after = {0};
     struct status status = status_ok();
+    int32_t count = engine_graph_sizes(engine->info.graph_max_rows, engine->max_tokens, sizes);
 
-    if (!engine->backend.device->graph_begin || count == 0)
+    if (!ops->graph_begin || count == 0)
         return status;
+    status = ops->info(engine->device, &before);
     progress_begin(&progress, "capturing graphs", "sizes", (uint64_t)count);
-    for (int32_t i = 0; i < count && status.code == STATUS_OK; i++) {
-        status = capture_one(engine, sizes[i]);
-        progress_update(&progress, (uint64_t)i + 1);
-    }
+    if (status.code == STATUS_OK)
+        status = capture_all(engine, &progress, sizes, count);
     progress_end(&progress, status.code == STATUS_OK);
+    if (status.code == STATUS_OK)
+        status = ops->info(engine->device, &after);
     engine->info.num_graphs = engine->num_graphs;
+    if (before.free_bytes > after.free_bytes)
+        engine->info.graph_bytes = before.free_bytes - after.free_bytes;
     return status_context(status, "capturing graphs");
+}
+
+static bool holds(const struct model_step *step, const struct batch *batch)
+{
+    return step->num_tokens >= batch->num_tokens && step->num_rows >= batch->num_rows &&
+           step->max_extend_rows >= batch->num_extend_rows;
+}
+
+static bool is_smaller(const struct model_step *a, const struct model_step *b)
+{
+    return a->num_tokens != b->num_tokens ? a->num_tokens < b->num_tokens
+                                          : a->num_rows < b->num_rows;
 }
 
 const struct engine_graph *engine_find_graph(const struct engine *engine, const struct batch *batch)
 {
     const struct engine_graph *found = NULL;
 
-    if (!batch->is_decode)
-        return NULL;
-    for (int32_t i = 0; i < engine->num_graphs; i++)
-        if (engine->graphs[i].num_rows >= batch->num_rows)
-            found = &engine->graphs[i];
+    for (int32_t i = 0; i < engine->num_graphs; i++) {
+        const struct engine_graph *graph = &engine->graphs[i];
+        if (holds(&graph->step, batch) && (!found || is_smaller(&graph->step, &found->step)))
+            found = graph;
+    }
     return found;
 }

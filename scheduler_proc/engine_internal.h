@@ -13,13 +13,19 @@ struct engine_slot {
     void *pinned;         /* host: the packed block; free after `copied` */
     int32_t *results;     /* host: [max_rows]; free after the step was waited for */
     struct event *copied; /* on the scheduler's stream: the block is in the staging slot */
-    struct event *started,
-        *done; /* on the engine's stream: the step; done frees the staging slot */
+    struct event *done;   /* on the engine's stream: the step; frees the staging slot */
+    int64_t step;         /* the batch's number; -1: a warm-up */
+    uint64_t range;       /* for a profiler, from launch to wait */
+};
+
+struct engine_graph_size {
+    int32_t num_tokens, num_rows;
+    bool is_mixed; /* rows may have several tokens; else each has one */
 };
 
 struct engine_graph {
-    int32_t num_rows;    /* a decode step of that many rows */
-    struct graph *graph; /* owned */
+    struct model_step step; /* as it was captured: what fits into it can be replayed */
+    struct graph *graph;    /* owned */
 };
 
 struct engine {
@@ -45,12 +51,18 @@ struct engine {
 
     struct engine_slot slots[ENGINE_NUM_SLOTS];
     int64_t num_launched, num_waited;
-    struct engine_graph graphs[ENGINE_MAX_GRAPHS]; /* by descending num_rows */
+    int64_t last_end_ns;                           /* of the step that was waited for last */
+    struct engine_graph graphs[ENGINE_MAX_GRAPHS]; /* those of decode steps first */
     int32_t num_graphs;
+    bool is_cold; /* a capture met an operator that had to choose its way first */
 };
 
-/* Sizes of captured batches up to graph_max_rows, in descending order; returns how many. */
-int32_t engine_graph_sizes(int32_t graph_max_rows, int32_t *out);
+/*
+ * Sizes of captured steps of up to graph_max_rows rows and max_tokens tokens, out[
+ * ENGINE_MAX_GRAPHS], those of decode steps first, each kind in descending order; returns how many.
+ */
+int32_t engine_graph_sizes(int32_t graph_max_rows, int32_t max_tokens,
+                           struct engine_graph_size *out);
 
 /* Largest graph batch that makes sense: a multiple of 8 that holds max_running_reqs. */
 int32_t engine_graph_limit(const struct engine_config *config, bool has_graphs);
@@ -63,8 +75,7 @@ MUST_CHECK struct status engine_make_rings(struct engine *engine,
                                            const struct batch_limits *limits);
 void engine_free_rings(struct engine *engine);
 
-/* Warms up and captures decode steps, with a progress bar. Nothing where the device has no graphs.
- */
+/* Captures steps of all sizes, with a progress bar. Nothing where the device has no graphs. */
 MUST_CHECK struct status engine_capture(struct engine *engine);
 
 /* The smallest captured step that holds the batch, or NULL. */
@@ -74,9 +85,8 @@ const struct engine_graph *engine_find_graph(const struct engine *engine,
 /* Puts step_begin and the model into the engine's stream. */
 MUST_CHECK struct status engine_enqueue(struct engine *engine, const struct model_step *step);
 
-/* engine_launch with the padding given: a captured step when graph is not NULL. */
+/* engine_launch with the batch padded to the step's sizes; graph: that step captured, or NULL. */
 MUST_CHECK struct status engine_launch_padded(struct engine *engine, const struct batch *batch,
-                                              int32_t num_tokens, int32_t num_rows,
-                                              const struct engine_graph *graph);
+                                              const struct model_step *step, struct graph *graph);
 
 #endif

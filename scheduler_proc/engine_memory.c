@@ -197,8 +197,6 @@ static struct status make_slot(struct engine *engine, struct engine_slot *slot)
     if (status.code == STATUS_OK)
         status = ops->event_create(engine->device, &slot->copied);
     if (status.code == STATUS_OK)
-        status = ops->event_create(engine->device, &slot->started);
-    if (status.code == STATUS_OK)
         status = ops->event_create(engine->device, &slot->done);
     return status;
 }
@@ -233,7 +231,7 @@ void engine_free_rings(struct engine *engine)
 
     for (int i = 0; i < ENGINE_NUM_SLOTS; i++) {
         struct engine_slot *slot = &engine->slots[i];
-        struct event **events[] = {&slot->copied, &slot->started, &slot->done};
+        struct event **events[] = {&slot->copied, &slot->done};
         for (size_t j = 0; j < sizeof(events) / sizeof(events[0]); j++)
             if (*events[j])
                 ops->event_destroy(events[j]);

@@ -220,7 +220,8 @@ static void publish(struct loop *loop, int64_t now_ns)
     for (int32_t i = 0; i < num_rejections; i++)
         send(loop, &(struct message){
                        .type = MESSAGE_REJECTED, .run = loop->args.run, .rejected = rejections[i]});
-    note_errors(loop, rows, num_rows);
+    if (!loop->has_failed)
+        note_errors(loop, rows, num_rows);
     scheduler_clear_outputs(loop->scheduler);
 }
 
@@ -243,7 +244,9 @@ static struct status launch(struct loop *loop, const struct batch **out)
     loop->has_slept = false;
     trace_cpu(loop, "form", begin_ns, batch);
     begin_ns = clock_now_ns();
+    uint64_t range = engine_range_begin(loop->engine, "launch");
     status = engine_launch(loop->engine, batch);
+    engine_range_end(loop->engine, range);
     trace_cpu(loop, "launch", begin_ns, batch);
     if (status.code == STATUS_OK)
         *out = batch;
@@ -296,12 +299,14 @@ static struct status process(struct loop *loop, const struct batch *batch)
                                                     .step = batch->step,
                                                     .num_tokens = batch->num_tokens,
                                                     .num_rows = batch->num_rows});
+    uint64_t range = engine_range_begin(loop->engine, "process");
     struct batch done = *batch; /* the batch is the core's again after finish_step */
     scheduler_finish_step(loop->scheduler, batch, tokens);
     trace_process(loop, now_ns, &done);
     begin_ns = clock_now_ns();
     publish(loop, now_ns);
     trace_cpu(loop, "send", begin_ns, &done);
+    engine_range_end(loop->engine, range);
     return status_ok();
 }
 
@@ -393,6 +398,7 @@ struct status loop_run(struct loop *loop, struct engine *engine, struct schedule
     loop->trace = trace;
     struct status status = turn_until_done(loop);
     if (status.code) {
+        loop->has_failed = true;
         scheduler_end_all(scheduler, ERROR_INTERNAL);
         publish(loop, clock_now_ns());
     }

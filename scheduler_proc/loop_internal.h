@@ -26,9 +26,9 @@ struct loop {
     struct step_times times;
     struct loop_counters counters;
     struct log_limit garbage_limit, nan_limit;
-    bool is_draining;
-    int64_t deadline_ns; /* of a shutdown's grace; 0: none */
-    bool has_slept;      /* since the last step was launched, or there was none yet */
+    bool is_draining, has_failed; /* the device has: all requests end, whatever their logits */
+    int64_t deadline_ns;          /* of a shutdown's grace; 0: none */
+    bool has_slept;               /* since the last step was launched, or there was none yet */
 };
 
 /* From now on no new requests are taken, and the loop ends with the last of the old ones. */

@@ -21,9 +21,10 @@ static void log_start(const struct settings *s, const struct model_config *model
     log_info("model architecture=%s layers=%d hidden_size=%d dtype=%s weights=%.1f MiB",
              model->architecture, model->num_layers, model->hidden_size, info->dtype_name,
              (double)info->weight_bytes / mib);
-    log_info("memory kv_cache=%.1f MiB pages=%d page_size=%lld max_seq_len=%d workspace=%.1f MiB",
+    log_info("memory kv_cache=%.1f MiB pages=%d page_size=%lld max_seq_len=%d workspace=%.1f MiB "
+             "graphs=%.1f MiB",
              (double)info->kv_bytes / mib, info->num_pages, (long long)s->page_size,
-             info->max_seq_len, (double)info->scratch_bytes / mib);
+             info->max_seq_len, (double)info->scratch_bytes / mib, (double)info->graph_bytes / mib);
     log_debug("start: device %.2f s weights %.2f s memory %.2f s graphs %.2f s",
               (double)info->open_ns / 1e9, (double)info->weights_ns / 1e9,
               (double)info->memory_ns / 1e9, (double)info->graphs_ns / 1e9);
@@ -52,7 +53,8 @@ static struct status make_engine(const struct settings *s, const struct model_co
                                                  .graph_max_rows = (int32_t)s->graph_max_rows,
                                                  .sim = {.step_ns = s->sim_step_us * 1000,
                                                          .token_ns = s->sim_token_ns},
-                                                 .op_delay_ns = s->op_delay_us * 1000},
+                                                 .op_delay_ns = s->op_delay_us * 1000,
+                                                 .fault_step = s->fault_step},
                          out);
 }
 

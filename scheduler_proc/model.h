@@ -34,8 +34,8 @@ struct model_args {
 /* What a step computes on, beside the model: borrowed, on the device. */
 struct model_step {
     struct step_inputs inputs;
-    int32_t num_tokens, num_rows; /* with padding */
-    int32_t max_extend_len, max_kv_len;
+    int32_t num_tokens, num_rows;                        /* with padding */
+    int32_t max_extend_len, max_extend_rows, max_kv_len; /* as in struct attention_args */
     int32_t *token_pool; /* [max_running_reqs + 1, token_pool_stride] */
     int32_t *page_table; /* [max_running_reqs + 1, page_table_stride] */
     int32_t token_pool_stride, page_table_stride;

@@ -93,6 +93,8 @@ static struct status parse(int argc, char **argv, struct settings *s, bool *out_
                    "sim: and nanoseconds for each token that it computes (0)"),
         option_int("op-delay-us", &s->op_delay_us, "N", 0, 10000000,
                    "cpu and sim: microseconds put before each operation of the device (0)"),
+        option_int("fault-step", &s->fault_step, "N", 0, OPTION_INT_MAX,
+                   "this step has an operator with a bad pointer; cuda only (0: none has)"),
         {0},
     };
 

@@ -15,7 +15,7 @@ struct settings {
     int device, dtype, cache_type, policy, order; /* numbers of their enums */
     bool dummy_weights;
     int64_t run, ordinal, threads, max_running, max_seq_len, max_prefill, num_pages, page_size;
-    int64_t graph_max_rows, max_queued, sim_step_us, sim_token_ns, op_delay_us;
+    int64_t graph_max_rows, max_queued, sim_step_us, sim_token_ns, op_delay_us, fault_step;
     int64_t step_timeout_s;
     double memory_ratio, grace_s;
 };

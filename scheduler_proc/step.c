@@ -114,6 +114,7 @@ void step_add_row(struct step *step, struct req *req, int32_t extend_len, int32_
             page++;
         }
     }
+    batch->num_extend_rows += extend_len > 1;
     if (extend_len > batch->max_extend_len)
         batch->max_extend_len = extend_len;
     if (end > batch->max_kv_len)

@@ -102,23 +102,27 @@ static void put_row(struct sections *out, int32_t r, int32_t begin, const struct
     out->seed[2 * r + 1] = (int32_t)(uint32_t)(row->seed >> 32);
 }
 
-/* Rows of one token each, but the last, which takes all padding tokens that are left. */
-static void put_padding(struct sections *out, const struct batch *batch,
-                        const struct step_padding *padding)
+/*
+ * Rows of one token each while there are tokens, then empty ones; returns the end of the rows.
+ * Tokens that are left belong to no row. None of them reads or writes what a request has.
+ */
+static int32_t put_padding(struct sections *out, const struct batch *batch,
+                           const struct step_padding *padding)
 {
     int32_t begin = batch->num_tokens;
 
-    for (int32_t r = batch->num_rows; r < padding->num_rows; r++) {
-        int32_t len = r == padding->num_rows - 1 ? padding->num_tokens - begin : 1;
-        struct batch_row row = {.table_idx = padding->dummy_row, .extend_len = len, .top_p = 1};
-        put_row(out, r, begin, &row, padding->dummy_row);
-        for (int32_t i = 0; i < len; i++) {
-            out->positions[begin + i] = i;
-            out->out_loc[begin + i] = padding->dummy_slot + i % padding->page_size;
-        }
-        begin += len;
+    for (int32_t t = begin; t < padding->num_tokens; t++) {
+        out->token_table_idx[t] = padding->dummy_row;
+        out->positions[t] = 0;
+        out->out_loc[t] = padding->dummy_slot + t % padding->page_size;
     }
-    assert(begin == padding->num_tokens);
+    for (int32_t r = batch->num_rows; r < padding->num_rows; r++) {
+        struct batch_row row = {
+            .table_idx = padding->dummy_row, .extend_len = begin < padding->num_tokens, .top_p = 1};
+        put_row(out, r, begin, &row, padding->dummy_row);
+        begin += row.extend_len;
+    }
+    return begin;
 }
 
 size_t step_pack(void *block, const struct batch *batch, const struct step_padding *padding)
@@ -127,7 +131,7 @@ size_t step_pack(void *block, const struct batch *batch, const struct step_paddi
     int32_t *words = block;
     int32_t begin = 0;
 
-    assert(padding->num_tokens - batch->num_tokens >= padding->num_rows - batch->num_rows);
+    assert(padding->num_tokens >= batch->num_tokens && padding->num_rows >= batch->num_rows);
     *header = (struct step_block_header){.num_tokens = padding->num_tokens,
                                          .num_rows = padding->num_rows,
                                          .num_token_spans = batch->num_token_spans,
@@ -153,7 +157,6 @@ size_t step_pack(void *block, const struct batch *batch, const struct step_paddi
         begin += batch->rows[r].extend_len;
     }
     assert(begin == batch->num_tokens);
-    put_padding(&out, batch, padding);
-    out.cu_seqlens_q[padding->num_rows] = padding->num_tokens;
+    out.cu_seqlens_q[padding->num_rows] = put_padding(&out, batch, padding);
     return (size_t)header->size * sizeof(int32_t);
 }

@@ -12,10 +12,12 @@
 
 /*
  * What the block is padded to. Padding rows belong to the dummy row of the page table, read and
- * write the dummy page, and sample into the dummy row of the token pool.
+ * write the dummy page, and sample into the dummy row of the token pool. Each has one token, or
+ * none where there are not enough; padding tokens beyond belong to no row, and write the dummy page
+ * too.
  */
 struct step_padding {
-    int32_t num_tokens, num_rows; /* with padding: at least the batch's; each row has a token */
+    int32_t num_tokens, num_rows; /* with padding: at least the batch's */
     int32_t dummy_row;
     int32_t dummy_slot; /* first slot of the dummy page */
     int32_t page_size;

@@ -91,24 +91,30 @@ START_TEST(what_does_not_sample_goes_to_the_dummy_row)
 }
 END_TEST
 
-START_TEST(padding_rows_touch_the_dummies_alone)
+static void check_padding(int num_tokens, int num_rows, const int32_t *cu)
 {
-    const int32_t cu[] = {0, 3, 4, 5, 11};
-
-    pack(11, 4); /* two rows more: one of 1 token, one of 6 */
-    ck_assert_mem_eq(section(STEP_CU_SEQLENS_Q), cu, sizeof(cu));
-    for (int t = 4; t < 11; t++) {
+    pack(num_tokens, num_rows);
+    ck_assert_mem_eq(section(STEP_CU_SEQLENS_Q), cu, (size_t)(num_rows + 1) * sizeof(*cu));
+    for (int t = 4; t < num_tokens; t++) {
         ck_assert_int_eq(section(STEP_TOKEN_TABLE_IDX)[t], 8);
         ck_assert_int_ge(section(STEP_OUT_LOC)[t], 640);
         ck_assert_int_lt(section(STEP_OUT_LOC)[t], 644);
+        ck_assert_int_eq(section(STEP_POSITIONS)[t], 0);
     }
-    ck_assert_int_eq(section(STEP_POSITIONS)[5], 0);
-    ck_assert_int_eq(section(STEP_POSITIONS)[10], 5);
-    for (int r = 2; r < 4; r++) {
+    for (int r = 2; r < num_rows; r++) {
         ck_assert_int_eq(section(STEP_ROW_TABLE_IDX)[r], 8);
         ck_assert_int_eq(section(STEP_SAMPLE_TABLE_IDX)[r], 8);
+        ck_assert_int_eq(section(STEP_KV_LENS)[r], cu[r + 1] - cu[r]);
     }
-    ck_assert_int_eq(section(STEP_KV_LENS)[3], 6);
+}
+
+START_TEST(padding_touches_the_dummies_alone)
+{
+    check_padding(6, 4, (const int32_t[]){0, 3, 4, 5, 6});    /* a token for each row */
+    check_padding(11, 4, (const int32_t[]){0, 3, 4, 5, 6});   /* the others belong to no row */
+    check_padding(11, 2, (const int32_t[]){0, 3, 4});         /* nor do these */
+    check_padding(5, 5, (const int32_t[]){0, 3, 4, 5, 5, 5}); /* rows without a token are empty */
+    check_padding(4, 3, (const int32_t[]){0, 3, 4, 4});
 }
 END_TEST
 
@@ -123,4 +129,4 @@ START_TEST(the_bound_holds)
 END_TEST
 
 CHECK_MAIN("step_pack", rows_land_in_their_sections, what_does_not_sample_goes_to_the_dummy_row,
-           padding_rows_touch_the_dummies_alone, the_bound_holds)
+           padding_touches_the_dummies_alone, the_bound_holds)
