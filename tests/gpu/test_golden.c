@@ -3,18 +3,16 @@
  * against transformers. Sums run in other orders than on the CPU, so answers are compared up to
  * the first near tie.
  */
-#include <stdio.h>
 #include <time.h>
 
-#include "kernels/ops.h"
+#include "tests/gpu/card_main.h"
 #include "tests/unit/engine_rig.h"
 #include "tests/unit/golden_file.h"
 
-enum { EXIT_SKIPPED = 77, NUM_MODELS = 7 };
+enum { NUM_MODELS = 7 };
 
-static const char *const dirs[NUM_MODELS] = {
-    "tiny_models/llama",      "tiny_models/mistral",   "tiny_models/qwen2",     "tiny_models/qwen3",
-    "tiny_models/qwen3_yarn", "tiny_models/qwen3_moe", "../../tools/demo_model"};
+static const char *const models[NUM_MODELS] = {"llama",      "mistral",   "qwen2", "qwen3",
+                                               "qwen3_yarn", "qwen3_moe", NULL};
 
 static void check(const char *dir, int32_t page_size, int32_t graph_max_rows, bool is_overlapped)
 {
@@ -52,7 +50,7 @@ START_TEST(answers_as_transformers)
 {
     char dir[1024];
 
-    snprintf(dir, sizeof(dir), "%s/%s", getenv("MINISGL_TEST_DATA"), dirs[_i]);
+    card_model_dir(dir, sizeof(dir), models[_i]);
     check(dir, 16, ENGINE_GRAPH_AUTO, true);
     check(dir, 4, 0, false); /* operator by operator */
 }
@@ -64,7 +62,7 @@ START_TEST(first_logits)
     struct golden golden;
     struct rig rig;
 
-    snprintf(dir, sizeof(dir), "%s/%s", getenv("MINISGL_TEST_DATA"), dirs[_i]);
+    card_model_dir(dir, sizeof(dir), models[_i]);
     golden_open(&golden, dir);
     rig_open(&rig, &(struct rig_args){.dir = dir,
                                       .device = ENGINE_CUDA,
@@ -88,28 +86,13 @@ START_TEST(first_logits)
 }
 END_TEST
 
-int main(void)
+static void add(TCase *tcase)
 {
-    struct backend backend;
-    struct device *device = NULL;
-    struct status status = backend_open("cuda", &backend);
-
-    if (status.code == STATUS_OK)
-        status = backend.device->open(&(struct device_args){0}, &device);
-    if (status.code) {
-        fprintf(stderr, "skipped: %s\n", status.msg);
-        return EXIT_SKIPPED;
-    }
-    backend.device->close(&device);
-    Suite *suite = suite_create("gpu_golden");
-    TCase *tcase = tcase_create("gpu_golden");
-    tcase_set_timeout(tcase, 300);
     tcase_add_loop_test(tcase, first_logits, 0, NUM_MODELS);
     tcase_add_loop_test(tcase, answers_as_transformers, 0, NUM_MODELS);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+int main(void)
+{
+    return card_main("golden", add);
 }
