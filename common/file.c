@@ -23,7 +23,7 @@ static struct status open_regular(const char *path, int *out_fd, size_t *out_siz
     }
     if (!S_ISREG(info.st_mode)) {
         close(fd);
-        return status_error(STATUS_INVALID, "%s: not a regular file", path);
+        return status_context(status_error(STATUS_INVALID, "not a regular file"), path);
     }
     *out_fd = fd;
     *out_size = (size_t)info.st_size;
@@ -69,12 +69,14 @@ struct status file_read(const char *path, size_t max_size, char **out, size_t *o
         return status;
     if (size > max_size) {
         close(fd);
-        return status_error(STATUS_INVALID, "%s: %zu bytes, more than %zu", path, size, max_size);
+        return status_context(
+            status_error(STATUS_INVALID, "%zu bytes, more than %zu", size, max_size), path);
     }
     char *data = malloc(size + 1);
     if (!data) {
         close(fd);
-        return status_error(STATUS_NO_MEMORY, "%s: no memory for %zu bytes", path, size);
+        return status_context(status_error(STATUS_NO_MEMORY, "no memory for %zu bytes", size),
+                              path);
     }
     size_t done = 0;
     while (done < size) {

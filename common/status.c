@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { MAX_CONTEXT = 120 };
+
 /* Shortens msg so that it does not end inside a UTF-8 sequence. */
 static void trim_to_character(char *msg)
 {
@@ -35,11 +37,27 @@ struct status status_error(enum status_code code, const char *format, ...)
     return status;
 }
 
+/* The end of a context that is too long, at a character boundary; *out_mark stands before it. */
+static const char *shorten(const char *context, const char **out_mark)
+{
+    size_t size = strlen(context);
+
+    *out_mark = "";
+    if (size <= MAX_CONTEXT)
+        return context;
+    *out_mark = "...";
+    for (context += size - MAX_CONTEXT; ((unsigned char)*context & 0xC0) == 0x80; context++)
+        ;
+    return context;
+}
+
 struct status status_context(struct status status, const char *context)
 {
     if (status.code == STATUS_OK)
         return status;
-    return status_error(status.code, "%s: %s", context, status.msg);
+    const char *mark;
+    const char *end = shorten(context, &mark);
+    return status_error(status.code, "%s%s: %s", mark, end, status.msg);
 }
 
 struct status status_errno(int error, const char *what)
@@ -50,7 +68,9 @@ struct status status_errno(int error, const char *what)
         code = STATUS_NOT_FOUND;
     else if (error == ENOMEM)
         code = STATUS_NO_MEMORY;
-    return status_error(code, "%s: %s", what, strerror(error));
+    const char *mark;
+    const char *end = shorten(what, &mark);
+    return status_error(code, "%s%s: %s", mark, end, strerror(error));
 }
 
 const char *status_name(enum status_code code)

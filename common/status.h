@@ -26,19 +26,24 @@ enum status_code {
 
 struct status {
     enum status_code code;
-    char msg[124];
+    char msg[252];
 };
 
 static inline struct status status_ok(void)
 {
-    return (struct status){.code = STATUS_OK};
+    struct status status;
+
+    status.code = STATUS_OK; /* on hot paths: the rest of msg is not touched */
+    status.msg[0] = '\0';
+    return status;
 }
 
 /* A status with a printf-style message, cut at a character boundary if it does not fit. */
 MUST_CHECK struct status status_error(enum status_code code, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The same status with "context: " before its message; an OK status passes unchanged. */
+/* The same status with "context: " before its message; an OK status passes unchanged. Of a long
+ * context, such as a path, the end is kept: the message must fit behind it. */
 MUST_CHECK struct status status_context(struct status status, const char *context);
 
 /* STATUS_IO (or the nearer code of errno: not found, no memory) with "what: strerror". */

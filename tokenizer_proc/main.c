@@ -147,9 +147,10 @@ static struct status open_model(const struct settings *s, struct model_parts *pa
         return status_ok();
     }
     if (status.code == STATUS_NOT_FOUND)
-        return status_error(STATUS_NOT_FOUND,
-                            "%.80s: neither tokenizer.json nor config.json with vocab_size",
-                            s->model);
+        return status_context(
+            status_error(STATUS_NOT_FOUND,
+                         "neither tokenizer.json nor config.json with vocab_size"),
+            s->model);
     if (status.code)
         return status;
     out->tokenizer = parts->tokenizer;

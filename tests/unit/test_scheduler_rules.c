@@ -32,7 +32,7 @@ static void setup(int32_t num_rows)
 /* At idle: a page that is free and cached at once, or neither, or locked by nobody alive. */
 static const char *fault_of_pages(void)
 {
-    static char fault[200];
+    static char fault[sizeof(((struct status *)0)->msg)];
     uint8_t marks[NUM_PAGES] = {0};
     struct status status = page_pool_check(&rig.scheduler->pool, marks);
 

@@ -30,12 +30,13 @@ struct status input_read(const char *path, size_t max_size, char **out, size_t *
         }
         size += fread(text + size, 1, capacity - size - 1, file);
         if (size > max_size) {
-            status = status_error(STATUS_INVALID, "%.60s: more than %zu bytes", path, max_size);
+            status =
+                status_context(status_error(STATUS_INVALID, "more than %zu bytes", max_size), path);
             goto out;
         }
     }
     if (!text) {
-        status = status_error(STATUS_NO_MEMORY, "%.80s: no memory for it", path);
+        status = status_context(status_error(STATUS_NO_MEMORY, "no memory for it"), path);
         goto out;
     }
     if (ferror(file)) {
