@@ -14,10 +14,11 @@ struct buffer {
     size_t capacity; /* bytes */
 };
 
-/* Makes room for size bytes in all; what is there stays. STATUS_NO_MEMORY changes nothing. */
+/* Makes room for size bytes in all; what is there stays, and data is no NULL even for none.
+ * STATUS_NO_MEMORY changes nothing. */
 MUST_CHECK static inline struct status buffer_reserve(struct buffer *buffer, size_t size)
 {
-    if (size <= buffer->capacity)
+    if (buffer->data && size <= buffer->capacity)
         return status_ok();
     size_t capacity = buffer->capacity * 2 > size ? buffer->capacity * 2 : size + 64;
     void *data = realloc(buffer->data, capacity);

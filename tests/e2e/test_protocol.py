@@ -3,7 +3,7 @@
 import sys
 
 import protocol_client
-from cases import PROMPT, Client, Refused, refusal, token_ids
+from cases import PROMPT, SLACK, Client, Refused, refusal, token_ids
 from server import Server, run
 
 SLOW = ["--device", "sim", "--sim-step-us", 5000]
@@ -54,7 +54,7 @@ def test_deltas_stream_or_come_at_once():
     with Server(*SLOW) as server, Client(server.run_dir) as client:
         rid, _ = client.start(prompt=PROMPT, max_tokens=30, ignore_eos=True)
         deltas = list(client.stream(rid))
-        assert len(deltas) > 10 and all(d["rid"] == rid for d in deltas)
+        assert len(deltas) > 10 / SLACK and all(d["rid"] == rid for d in deltas)
         rid, _ = client.start(prompt=PROMPT, max_tokens=30, ignore_eos=True, stream=False)
         (delta,) = client.stream(rid)
         assert delta["text"] == "".join(d.get("text", "") for d in deltas)
@@ -77,7 +77,7 @@ def test_two_requests_interleave():
             texts[rid] = client.whole(rid)["text"]
         assert [texts[first], texts[second]] == alone
         changes = sum(a != b for a, b in zip(order, order[1:]))
-        assert changes > 10, order
+        assert changes > 10 / SLACK, order
 
 
 def test_abort_by_target_and_by_uid():
