@@ -8,12 +8,12 @@
 /* What one frame may hold; a single delta may be larger. */
 enum { MAX_MESSAGE_DELTAS = 16384, MAX_MESSAGE_BYTES = 8 << 20 };
 
-struct client *client_create(const struct client_id *id)
+struct client *client_create(const struct client_id *id, uint64_t session)
 {
     struct client *client = calloc(1, sizeof(*client));
 
     if (client)
-        client->id = *id;
+        *client = (struct client){.id = *id, .session = session};
     return client;
 }
 
@@ -161,7 +161,7 @@ struct status client_next_message(struct client *client, struct arena *arena, st
     const struct refusal *refusal = client->first_refusal;
 
     if (client->owes_hello_ok) {
-        *out = (struct message){.type = MESSAGE_HELLO_OK};
+        *out = (struct message){.type = MESSAGE_HELLO_OK, .presence = client_presence(client)};
         return status_ok();
     }
     if (!refusal)

@@ -20,6 +20,7 @@ struct refusal {
 
 struct client {
     struct client_id id;
+    uint64_t session, num_sent;   /* see presence_msg */
     struct client *newer, *older; /* among all clients */
     struct client *next_ready;    /* among those that have something to send and are not blocked */
     bool is_ready;
@@ -36,7 +37,8 @@ struct client {
     int64_t stalled_since_ns; /* the same, but begun anew when its requests were ended for it */
 };
 
-struct client *client_create(const struct client_id *id); /* NULL: no memory */
+/* NULL: no memory. */
+struct client *client_create(const struct client_id *id, uint64_t session);
 /* Its replies have been detached before. */
 void client_destroy(struct client **client);
 
@@ -60,6 +62,12 @@ void client_drop_refusal(struct client *client);
 static inline bool client_has_unsent(const struct client *client)
 {
     return client->owes_hello_ok || client->first_refusal || client->first_pending;
+}
+
+/* The body of its hello_ok and alive. */
+static inline struct presence_msg client_presence(const struct client *client)
+{
+    return (struct presence_msg){.session = client->session, .num_sent = client->num_sent};
 }
 
 /* What is to be sent next, borrowed from the client, its replies and the arena: hello_ok, error or

@@ -16,6 +16,7 @@ struct status detokenizer_init(struct detokenizer *d, const struct detokenizer_a
         d->args.max_stall_ns = 10000000000;
     if (!d->args.max_blocked_ns)
         d->args.max_blocked_ns = 60000000000;
+    d->next_session = args->first_session ? args->first_session : 1;
     return stop_cache_init(&d->stops, MAX_UNUSED_STOPS);
 }
 
@@ -267,7 +268,7 @@ struct status detokenizer_take_hello(struct detokenizer *d, const struct bytes *
     memcpy(id.bytes, peer->data, sizeof(id.bytes));
     client = key_table_find(&d->clients_by_id, key_of_client(&id));
     if (!client) {
-        client = client_create(&id);
+        client = client_create(&id, d->next_session);
         if (!client)
             return status_error(STATUS_NO_MEMORY, "no memory for a client");
         status = key_table_insert(&d->clients_by_id, key_of_client(&id), client);
@@ -279,6 +280,7 @@ struct status detokenizer_take_hello(struct detokenizer *d, const struct bytes *
         if (client->older)
             client->older->newer = client;
         d->clients = client;
+        d->next_session++;
     }
     detokenizer_client_unblocked(d, client); /* a new connection starts with an empty pipe */
     client->owes_hello_ok = true;
@@ -293,6 +295,7 @@ void detokenizer_message_sent(struct detokenizer *d, struct client *client)
         client->owes_hello_ok = false;
         return;
     }
+    client->num_sent++;
     if (client->first_refusal) {
         client_drop_refusal(client);
         return;

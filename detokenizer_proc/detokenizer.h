@@ -29,6 +29,7 @@ struct detokenizer_args {
     size_t max_unsent_bytes; /* of a client whose socket takes nothing; then it is slow; 0: 1 MiB */
     int64_t max_stall_ns;    /* for how long it may take nothing; 0: 10 s */
     int64_t max_blocked_ns;  /* after so long without anything taken it counts as gone; 0: 60 s */
+    uint64_t first_session;  /* the number of the first client's session; 0: 1 */
 };
 
 struct detokenizer_stats {
@@ -54,6 +55,7 @@ struct detokenizer {
     size_t first_abort, num_aborts, aborts_capacity;
     size_t num_open; /* requests that go on */
     size_t num_blocked;
+    uint64_t next_session;
     struct detokenizer_stats stats;
 };
 

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "common/clock.h"
 #include "common/log.h"
@@ -24,6 +25,8 @@ enum {
     ALIVE_INTERVAL_MS = 500,
     RETRY_INTERVAL_MS = 2,
     LINGER_MS = 1000,
+    SESSION_SHIFT =
+        20, /* sessions of one process; they are numbered on from the second of its start */
     MAX_FRAME_MEMORY = 256 << 20, /* decoded; a frame of ordinary size takes a thousandth */
 };
 
@@ -120,7 +123,7 @@ static void send_aborts(struct loop *loop)
 static bool send_alive(struct loop *loop, struct client *client)
 {
     const struct bytes peer = {client->id.bytes, sizeof(client->id.bytes)};
-    const struct message message = {.type = MESSAGE_ALIVE};
+    const struct message message = {.type = MESSAGE_ALIVE, .presence = client_presence(client)};
     struct status status = send_to(loop, &peer, &message);
 
     after_send(loop, client, status);
@@ -330,10 +333,12 @@ struct status loop_open(const struct loop_args *args, struct loop **out)
     loop->args = *args;
     arena_init(&loop->arena, 1 << 20, MAX_FRAME_MEMORY);
     loop->counters.start_ns = clock_now_ns();
-    status = detokenizer_init(&loop->detokenizer,
-                              &(struct detokenizer_args){.vocabulary = args->vocabulary,
-                                                         .max_unsent_bytes = args->max_unsent_bytes,
-                                                         .max_stall_ns = args->max_stall_ns});
+    status = detokenizer_init(
+        &loop->detokenizer,
+        &(struct detokenizer_args){.vocabulary = args->vocabulary,
+                                   .max_unsent_bytes = args->max_unsent_bytes,
+                                   .max_stall_ns = args->max_stall_ns,
+                                   .first_session = (uint64_t)time(NULL) << SESSION_SHIFT});
     if (!status.code)
         status = open_links(loop);
     if (status.code)

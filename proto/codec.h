@@ -34,6 +34,7 @@ extern const struct message_codec codec_rejected;
 /* codec_tokens.c, codec_deltas.c */
 extern const struct message_codec codec_tokens;
 extern const struct message_codec codec_deltas;
+extern const struct message_codec codec_presence; /* hello_ok, alive */
 
 /* codec_control.c */
 extern const struct message_codec codec_control;

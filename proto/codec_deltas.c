@@ -1,4 +1,4 @@
-/* codec_deltas.c - what one step has for one client: a map per request. */
+/* codec_deltas.c - what one step has for one client: a map per request; and signs of life. */
 #include "proto/codec.h"
 
 enum {
@@ -81,6 +81,12 @@ static const struct field deltas_fields[] = {
     {.key = "deltas", .kind = FIELD_CUSTOM, .required = true,
      .decode = decode_deltas, .encode = encode_deltas},
 };
+
+static const struct field presence_fields[] = {
+    {.key = "session", .kind = FIELD_UINT64, AT(presence_msg, session)},
+    {.key = "sent", .kind = FIELD_UINT64, AT(presence_msg, num_sent)},
+};
 /* clang-format on */
 
 const struct message_codec codec_deltas = {.table = FIELD_TABLE(deltas_fields)};
+const struct message_codec codec_presence = {.table = FIELD_TABLE(presence_fields)};

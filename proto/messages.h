@@ -211,6 +211,14 @@ struct rejected_msg {
 
 /* ---- client <-> detokenizer ---- */
 
+/* hello_ok and alive: what the detokenizer knows of the client. Another session than before: it had
+ * forgotten the client, and has ended its requests. Another count than what has arrived: some of it
+ * was lost with a connection. */
+struct presence_msg {
+    uint64_t session;  /* a number for each time that it is registered anew; 0: not said */
+    uint64_t num_sent; /* frames with deltas or an error of a request, in this session */
+};
+
 struct usage {
     int32_t prompt_tokens;
     int32_t completion_tokens;
@@ -276,9 +284,9 @@ enum message_type {
     MESSAGE_ABORT,
     MESSAGE_TOKENS,
     MESSAGE_REJECTED,
-    MESSAGE_HELLO, /* no body */
-    MESSAGE_HELLO_OK,
-    MESSAGE_ALIVE,
+    MESSAGE_HELLO,    /* no body */
+    MESSAGE_HELLO_OK, /* body: presence */
+    MESSAGE_ALIVE,    /* body: presence */
     MESSAGE_DELTAS,
     MESSAGE_CONTROL,
     MESSAGE_CONTROL_REPLY,
@@ -298,6 +306,7 @@ struct message {
         struct abort_msg abort;
         struct tokens_msg tokens;
         struct rejected_msg rejected;
+        struct presence_msg presence; /* HELLO_OK, ALIVE */
         struct deltas_msg deltas;
         struct control_msg control;
         struct control_reply_msg control_reply;

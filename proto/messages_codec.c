@@ -25,7 +25,7 @@ static const struct message_codec no_keys = {0};
 static const struct message_name names[] = {
     {"tokens", MESSAGE_TOKENS, &codec_tokens, 0},
     {"deltas", MESSAGE_DELTAS, &codec_deltas, 0},
-    {"alive", MESSAGE_ALIVE, &no_keys, 0},
+    {"alive", MESSAGE_ALIVE, &codec_presence, 0},
     {"generate", MESSAGE_GENERATE, &codec_generate, 0},
     {"tokenize", MESSAGE_TOKENIZE, &codec_generate, 0},
     {"render", MESSAGE_RENDER, &codec_generate, 0},
@@ -38,7 +38,7 @@ static const struct message_name names[] = {
     {"request", MESSAGE_REQUEST, &codec_request, 0},
     {"rejected", MESSAGE_REJECTED, &codec_rejected, 0},
     {"hello", MESSAGE_HELLO, &no_keys, 0},
-    {"hello_ok", MESSAGE_HELLO_OK, &no_keys, 0},
+    {"hello_ok", MESSAGE_HELLO_OK, &codec_presence, 0},
     {"ping", MESSAGE_CONTROL, &codec_control, CONTROL_PING},
     {"stats", MESSAGE_CONTROL, &codec_control, CONTROL_STATS},
     {"drain", MESSAGE_CONTROL, &codec_control, CONTROL_DRAIN},

@@ -32,6 +32,7 @@ class Client:
         self.rids = (f"r{n}" for n in itertools.count(1))
         self.answers, self.deltas = collections.defaultdict(list), collections.defaultdict(list)  # by rid, not yet taken
         self.is_registered, self.heard, self.hailed = False, time.monotonic(), 0.0
+        self.session, self.num_heard, self.is_lost = 0, 0, False  # num_heard: frames about requests, in this session
         if hello:
             self.hello()
             self.wait(lambda: self.is_registered)
@@ -77,8 +78,8 @@ class Client:
             self.pump()
             if time.monotonic() > end and not condition():
                 raise TimeoutError("no answer in time")
-            if self.is_registered and time.monotonic() - self.heard > self.LOST_S:
-                raise Refused("server_lost", "no sign of life")
+            if not condition() and (self.is_lost or self.is_registered and time.monotonic() - self.heard > self.LOST_S):
+                raise Refused("server_lost", "no sign of life, or frames lost with a connection")
 
     def pump(self, timeout=0.1):
         """Takes what has come on both sockets, waiting for the first of it; stays registered."""
@@ -91,6 +92,10 @@ class Client:
 
     def take_reply(self, message):
         self.heard = time.monotonic()
-        self.is_registered |= message["type"] == "hello_ok"
+        if message["type"] in ("hello_ok", "alive"):
+            now = message["session"], message.get("sent", 0)
+            self.is_lost |= self.is_registered and now != (self.session, self.num_heard)
+            self.is_registered, (self.session, self.num_heard) = True, now
+        self.num_heard += message["type"] == "deltas" or (message["type"] == "error" and "uid" in message)
         for one in message.get("deltas", [message] if message["type"] == "error" else []):
             self.deltas[one.get("rid")].append(one)

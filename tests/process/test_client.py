@@ -33,6 +33,8 @@ class Server:
         self.is_stopping = False
         self.answer = self.echo
         self.rest = lambda: None  # called when nothing has arrived
+        self.is_front_silent = False
+        self.session, self.num_sent = 7, 0
         self.next_uid = (1 << 48) + 1
         self.model = wire.folder()
         self.thread = threading.Thread(target=self.serve, daemon=True)
@@ -61,7 +63,7 @@ class Server:
         for socket in (self.front, self.reply, *controls):
             poller.register(socket, zmq.POLLIN)
         self.is_bound.set()
-        clients, alive = set(), 0
+        self.clients, alive = set(), 0
         while not self.is_stopping:
             ready = dict(poller.poll(20))
             if self.is_silent:
@@ -70,9 +72,9 @@ class Server:
                 self.rest()
             if self.reply in ready:
                 peer, frame = self.reply.recv_multipart()
-                clients.add(peer)
-                self.reply.send_multipart([peer, pack("hello_ok")])
-            if self.front in ready:
+                self.clients.add(peer)
+                self.reply.send_multipart([peer, pack("hello_ok", session=self.session, sent=self.num_sent)])
+            if self.front in ready and not self.is_front_silent:
                 peer, frame = self.front.recv_multipart()
                 message = unpack(frame)
                 self.heard.append(message)
@@ -84,8 +86,8 @@ class Server:
                     socket.send_multipart([*route, pack("control_reply", ok=True, info=info)])
             if time.monotonic() - alive > 0.5:
                 alive = time.monotonic()
-                for peer in clients:
-                    self.reply.send_multipart([peer, pack("alive")])
+                for peer in self.clients:
+                    self.reply.send_multipart([peer, pack("alive", session=self.session, sent=self.num_sent)])
         for socket in (self.front, self.reply, *controls):
             socket.close()
 
@@ -93,12 +95,17 @@ class Server:
         if message["type"] in ("tokenize", "render"):
             ids = [ord(c) for c in message["prompt"]]
             self.front.send_multipart([peer, pack("result", rid=message["rid"], ids=ids)])
+        elif message["type"] == "info":
+            self.take_info(peer, message)
         elif message["type"] == "abort":
             self.front.send_multipart([peer, pack("result", rid=message["rid"])])
             if message.get("uid", 0) > 1 << 48:
                 self.deltas(peer, {"rid": self.rids[message["uid"]], "uid": message["uid"], "finish": "abort"})
         else:
             self.answer(peer, message)
+
+    def take_info(self, peer, message):
+        self.front.send_multipart([peer, pack("result", rid=message["rid"], info="{}")])
 
     def accept(self, peer, message):
         uid, self.next_uid = self.next_uid, self.next_uid + 1
@@ -108,6 +115,7 @@ class Server:
 
     def deltas(self, peer, *deltas):
         self.reply.send_multipart([peer, pack("deltas", deltas=list(deltas))])
+        self.num_sent += 1
 
     def refuse(self, peer, message, code="invalid_request", words="no"):
         self.front.send_multipart([peer, pack("error", rid=message["rid"], code=code, message=words)])
@@ -243,6 +251,65 @@ def test_server_dies_within_an_answer():
         result = server.run("generate", "x", code=1)
         assert result.stdout == "begun" and "server_lost" in result.stderr, result
         assert 2.5 < time.monotonic() - began < scaled(6)
+
+
+def test_detokenizer_forgets_the_client():
+    """As after a broken connection: it is greeted anew, and the request of the session before never ends."""
+    with Server() as server:
+
+        def answer(peer, message):
+            server.deltas(peer, server.accept(peer, message) | {"text": "begun"})
+            server.clients.clear()
+            server.session, server.num_sent = 8, 0
+
+        server.answer = answer
+        began = time.monotonic()
+        result = server.run("generate", "x", code=1)
+        assert result.stdout == "begun" and "server_lost" in result.stderr, result
+        assert 0.9 < time.monotonic() - began < scaled(3)
+        assert server.heard[-1]["type"] == "abort"
+
+
+def test_frames_are_lost_with_a_connection():
+    with Server() as server:
+
+        def answer(peer, message):
+            server.deltas(peer, server.accept(peer, message) | {"text": "begun"})
+            server.num_sent += 1  # the request's end, say
+
+        server.answer = answer
+        result = server.run("generate", "x", code=1)
+        assert result.stdout == "begun" and "server_lost" in result.stderr, result
+
+
+def test_tokenizer_is_silent():
+    """The detokenizer lives: that says nothing of the tokenizer."""
+    with Server() as server:
+        server.is_front_silent = True
+        for command in (["generate", "x"], ["tokenize", "x"]):
+            began = time.monotonic()
+            result = server.run(*command, code=1)
+            assert "server_lost" in result.stderr, result
+            assert 3.5 < time.monotonic() - began < scaled(8)
+
+
+def test_tokenizer_is_busy():
+    """A long prompt takes its time; `info` is answered meanwhile."""
+    with Server() as server:
+        waiting, asked = [], []
+
+        def answer(peer, message):
+            waiting.append((peer, message))
+
+        def take_info(peer, message):
+            asked.append(time.monotonic())
+            server.front.send_multipart([peer, pack("result", rid=message["rid"], info="{}")])
+            if len(asked) == 6:
+                server.echo(*waiting.pop())
+
+        server.answer, server.take_info = answer, take_info
+        assert server.run("generate", "long").stdout == "long"
+        assert len(asked) == 6 and asked[-1] - asked[0] > 4.5
 
 
 def test_interrupt_aborts():

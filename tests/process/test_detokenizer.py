@@ -248,6 +248,30 @@ def test_hello_twice_and_reconnect():
         assert d.stats()["clients"] == 1
 
 
+def test_session_and_count_tell_what_was_lost():
+    with Detokenizer() as d:
+        client = d.client(hello=False)
+        hello_ok = client.ask("hello")
+        session = hello_ok["session"]
+        assert session > 0 and hello_ok.get("sent", 0) == 0
+        d.step(first(1, client, HELLO))
+        assert client.hear()
+        d.input.say("rejected", uid=2, code="too_long", message="no", reply_to=first(2, client, 0)[3]["reply_to"])
+        assert client.hear()["type"] == "error"
+        assert client.ask("nonsense")["type"] == "error"  # of no request: not counted
+        d.step([1, WORLD, "stop"])
+        assert client.hear()
+        again = client.ask("hello")
+        assert (again["session"], again["sent"]) == (session, 3)
+        alive = client.hear(skip=())
+        assert (alive["type"], alive["session"], alive["sent"]) == ("alive", session, 3)
+        client.close()
+        d.wait_stats(clients=0)
+        back = Socket(zmq.DEALER, d.endpoint("reply"), identity=client.identity)
+        hello_ok = back.ask("hello")
+        assert hello_ok["session"] != session and hello_ok.get("sent", 0) == 0
+
+
 def test_alive_twice_a_second():
     with Detokenizer() as d:
         client = d.client()

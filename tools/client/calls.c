@@ -101,9 +101,19 @@ struct call *call_table_find_rid(struct call_table *table, struct bytes rid)
     return call_table_find(table, (uint64_t)generation << 32 | slot);
 }
 
+static struct call *call_at(struct call_table *table, uint32_t slot)
+{
+    return slot == CALL_NONE ? NULL : &table->calls[slot];
+}
+
 struct call *call_table_first_open(struct call_table *table)
 {
-    return table->first_open == CALL_NONE ? NULL : &table->calls[table->first_open];
+    return call_at(table, table->first_open);
+}
+
+struct call *call_table_next_open(struct call_table *table, const struct call *call)
+{
+    return call_at(table, call->next);
 }
 
 struct bytes call_rid(uint64_t number, char *out)

@@ -22,6 +22,9 @@ struct call {
     uint32_t next;   /* the next free slot, or the next open one */
     uint32_t before; /* the open one before it */
     bool is_open;
+    bool is_request;  /* generate: its end comes on the reply socket */
+    bool is_answered; /* something has come back */
+    bool is_lost;     /* its end is to be given out as server_lost */
 };
 
 struct call_table {
@@ -44,6 +47,7 @@ void call_table_give(struct call_table *table, struct call *call);
 struct call *call_table_find(struct call_table *table, uint64_t number);
 struct call *call_table_find_rid(struct call_table *table, struct bytes rid);
 struct call *call_table_first_open(struct call_table *table);
+struct call *call_table_next_open(struct call_table *table, const struct call *call);
 
 /* The rid of a call, in out [CALL_RID_BYTES]. */
 struct bytes call_rid(uint64_t number, char *out);

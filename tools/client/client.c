@@ -13,12 +13,14 @@
 #include "proto/link.h"
 #include "proto/messages_codec.h"
 #include "tools/client/calls.h"
+#include "tools/client/watch.h"
 
 enum {
     HELLO_TIMEOUT_MS = 5000,
-    HELLO_INTERVAL_MS = 500, /* between attempts */
-    SILENCE_HELLO_MS = 1000, /* then hello is said again */
-    SILENCE_LOST_MS = 3000,  /* then the server is lost */
+    SILENCE_MS = 1000, /* then a socket's peer is asked for a sign of life, */
+    ASK_AGAIN_MS = 500,
+    DETOKENIZER_LOST_MS = 2000, /* and so long after it is lost */
+    TOKENIZER_LOST_MS = 3000,
     TICK_MS = 100,
     LINGER_MS = 200,
 };
@@ -32,8 +34,11 @@ struct client {
     struct message message; /* the last one received */
     int32_t next_delta;     /* of message, if that is deltas */
     struct call_table calls;
-    int64_t heard_ns, hello_ns; /* when the detokenizer was last heard, and greeted */
-    bool is_lost;               /* open calls are being ended */
+    struct watch front_watch;     /* while a call has no answer: `info` asks */
+    struct watch reply_watch;     /* at all times: `hello` asks */
+    size_t num_unanswered;        /* open calls without an answer on front */
+    size_t num_lost;              /* open calls that are to be ended */
+    struct presence_msg presence; /* the session that it is in, and what has arrived of it */
     bool has_hello_ok;
     bool front_is_next; /* to be read; else reply */
 };
@@ -65,6 +70,25 @@ static struct status send_on(struct client *client, struct link *link,
     return status.code ? status : link_send(link, client->out.data, client->out.size);
 }
 
+static void say_hello(struct client *client)
+{
+    struct status status = send_on(client, client->reply, &(struct message){.type = MESSAGE_HELLO});
+
+    (void)status; /* it is said again */
+    watch_asked(&client->reply_watch, clock_now_ns());
+}
+
+/* Its answer is nobody's: that there is one says enough. */
+static void ask_front(struct client *client)
+{
+    struct status status = send_on(
+        client, client->front,
+        &(struct message){.type = MESSAGE_INFO, .info = {.rid = {(const uint8_t *)"watch", 5}}});
+
+    (void)status;
+    watch_asked(&client->front_watch, clock_now_ns());
+}
+
 /* Sends a message of the front socket as a call; rid points into it. */
 static struct status begin_call(struct client *client, struct message *message, struct bytes *rid,
                                 void *user, uint64_t *out_call)
@@ -77,10 +101,14 @@ static struct status begin_call(struct client *client, struct message *message, 
         return status;
     *rid = call_rid(call->number, text);
     status = send_on(client, client->front, message);
-    if (status.code)
+    if (status.code) {
         call_table_give(&client->calls, call);
-    else
-        *out_call = call->number;
+        return status;
+    }
+    call->is_request = message->type == MESSAGE_GENERATE;
+    if (client->num_unanswered++ == 0)
+        watch_start(&client->front_watch, clock_now_ns());
+    *out_call = call->number;
     return status;
 }
 
@@ -134,6 +162,12 @@ struct status client_abort(struct client *client, uint64_t number)
 
 /* ---- receiving ---- */
 
+static void set_answered(struct client *client, struct call *call)
+{
+    client->num_unanswered -= !call->is_answered;
+    call->is_answered = true;
+}
+
 /* An event of a call; the call ends if it is the last. */
 static void put_event(struct client *client, struct call *call, enum client_event_kind kind,
                       bool is_last, struct client_event *out)
@@ -143,8 +177,11 @@ static void put_event(struct client *client, struct call *call, enum client_even
                                  .user = call->user,
                                  .is_last = is_last,
                                  .uid = call->uid};
-    if (is_last)
-        call_table_give(&client->calls, call);
+    set_answered(client, call);
+    if (!is_last)
+        return;
+    client->num_lost -= call->is_lost;
+    call_table_give(&client->calls, call);
 }
 
 static void put_error(struct client *client, struct call *call, enum error_code code,
@@ -178,6 +215,43 @@ static bool take_delta(struct client *client, struct client_event *out)
     return false;
 }
 
+static void lose(struct client *client, struct call *call)
+{
+    client->num_lost += !call->is_lost;
+    call->is_lost = true;
+}
+
+/* Their text comes no more, or not all of it. */
+static void lose_requests(struct client *client)
+{
+    struct call *call = call_table_first_open(&client->calls);
+
+    for (; call; call = call_table_next_open(&client->calls, call))
+        if (call->is_request)
+            lose(client, call);
+}
+
+static void lose_unanswered(struct client *client)
+{
+    struct call *call = call_table_first_open(&client->calls);
+
+    for (; call; call = call_table_next_open(&client->calls, call))
+        if (!call->is_answered)
+            lose(client, call);
+}
+
+/* Another session: the detokenizer has forgotten this client between, and ended its requests.
+ * Another count: frames went down with a connection, and whose they were is not known. */
+static void take_presence(struct client *client, const struct presence_msg *presence)
+{
+    if (!presence->session) /* it does not say */
+        return;
+    if (client->presence.session && (presence->session != client->presence.session ||
+                                     presence->num_sent != client->presence.num_sent))
+        lose_requests(client);
+    client->presence = *presence;
+}
+
 /* What is in client->message; false when it is nobody's. */
 static bool take_message(struct client *client, struct client_event *out)
 {
@@ -190,6 +264,10 @@ static bool take_message(struct client *client, struct client_event *out)
         return take_delta(client, out);
     case MESSAGE_HELLO_OK:
         client->has_hello_ok = true;
+        take_presence(client, &message->presence);
+        return false;
+    case MESSAGE_ALIVE:
+        take_presence(client, &message->presence);
         return false;
     case MESSAGE_ACCEPTED:
         call = call_table_find_rid(&client->calls, message->accepted.rid);
@@ -228,10 +306,12 @@ static bool read_frame(struct client *client, struct link *link)
     if (message_decode(frame.data.data, frame.data.size, &client->arena, &client->message, &fault)
             .code)
         client->message = (struct message){.type = MESSAGE_ALIVE};
-    if (link == client->reply) {
-        client->heard_ns = clock_now_ns();
-        client->is_lost = false;
-    }
+    watch_start(link == client->reply ? &client->reply_watch : &client->front_watch,
+                clock_now_ns());
+    if (link == client->reply &&
+        (client->message.type == MESSAGE_DELTAS ||
+         (client->message.type == MESSAGE_ERROR && client->message.error.uid)))
+        client->presence.num_sent++;
     return true;
 }
 
@@ -253,31 +333,39 @@ static bool take_arrived(struct client *client, struct client_event *out)
     return false;
 }
 
-static void say_hello(struct client *client, int64_t now_ns)
+/* Asks who has been silent, and gives up who stays so. */
+static void look_out(struct client *client)
 {
-    const struct message message = {.type = MESSAGE_HELLO};
-    struct status status = send_on(client, client->reply, &message);
+    int64_t now_ns = clock_now_ns();
 
-    (void)status; /* it is said again */
-    client->hello_ns = now_ns;
+    if (watch_must_ask(&client->reply_watch, now_ns))
+        say_hello(client);
+    if (watch_is_lost(&client->reply_watch, now_ns))
+        lose_requests(client);
+    if (!client->num_unanswered)
+        return;
+    if (watch_must_ask(&client->front_watch, now_ns))
+        ask_front(client);
+    if (watch_is_lost(&client->front_watch, now_ns))
+        lose_unanswered(client);
 }
 
-/* Ends one open call when the server has been silent for too long. */
+/* Ends one call that is lost. */
 static bool take_lost(struct client *client, struct client_event *out)
 {
-    static const char message[] = "the server shows no sign of life";
-    int64_t now_ns = clock_now_ns(), silence_ns = now_ns - client->heard_ns;
+    static const char message[] = "the server shows no sign of life, or has forgotten this request";
 
-    if (silence_ns > SILENCE_HELLO_MS * ns_per_ms &&
-        now_ns - client->hello_ns > HELLO_INTERVAL_MS * ns_per_ms)
-        say_hello(client, now_ns);
-    if (silence_ns > SILENCE_LOST_MS * ns_per_ms)
-        client->is_lost = true;
-    struct call *call = client->is_lost ? call_table_first_open(&client->calls) : NULL;
-    if (call)
-        put_error(client, call, ERROR_SERVER_LOST,
-                  (struct bytes){(const uint8_t *)message, strlen(message)}, out);
-    return call != NULL;
+    look_out(client);
+    if (!client->num_lost)
+        return false;
+    struct call *call = call_table_first_open(&client->calls);
+    while (!call->is_lost)
+        call = call_table_next_open(&client->calls, call);
+    struct status status = call->is_request ? client_abort(client, call->number) : status_ok();
+    (void)status; /* in case that the server still has it */
+    put_error(client, call, ERROR_SERVER_LOST,
+              (struct bytes){(const uint8_t *)message, strlen(message)}, out);
+    return true;
 }
 
 static int64_t deadline_of(int timeout_ms)
@@ -326,10 +414,10 @@ struct status client_hello(struct client *client)
     while (take_arrived(client, &event)) /* late answers of calls that have ended: nobody's */
         ;
     client->has_hello_ok = false;
-    client->hello_ns = 0;
+    say_hello(client);
     while ((now_ns = clock_now_ns()) < deadline_ns) {
-        if (now_ns - client->hello_ns > HELLO_INTERVAL_MS * ns_per_ms)
-            say_hello(client, now_ns);
+        if (watch_must_ask(&client->reply_watch, now_ns))
+            say_hello(client);
         if (!wait_until(client, deadline_ns) && clock_now_ns() < deadline_ns)
             return status_error(STATUS_INTERRUPTED, "interrupted");
         while (take_arrived(client, &event))
@@ -374,6 +462,11 @@ struct status client_open(const struct client_args *args, struct client **out)
         return status_error(STATUS_NO_MEMORY, "no memory for a client");
     client->args = *args;
     client->message.type = MESSAGE_ALIVE;
+    client->front_watch = (struct watch){
+        .ask_ms = SILENCE_MS, .again_ms = ASK_AGAIN_MS, .answer_ms = TOKENIZER_LOST_MS};
+    client->reply_watch = (struct watch){
+        .ask_ms = SILENCE_MS, .again_ms = ASK_AGAIN_MS, .answer_ms = DETOKENIZER_LOST_MS};
+    watch_start(&client->reply_watch, clock_now_ns());
     arena_init(&client->arena, 0, 0);
     call_table_init(&client->calls);
     status = open_link(args, args->tokenizer, "tokenizer", &id, &client->front);

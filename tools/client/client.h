@@ -3,8 +3,9 @@
  *
  * A request is a call: the client names it on the wire, the caller gives it a pointer of its own.
  * What comes back are events, and each call ends with exactly one event that is its last, within
- * bounded time: when the server shows no sign of life for 3 s, its open calls end with an error of
- * code server_lost.
+ * bounded time: with an error of code server_lost when the detokenizer is silent for 3 s or has
+ * forgotten this client, when frames went down with a connection, or when the tokenizer, asked
+ * after a second without an answer, is silent for 3 s more.
  *
  *   client_open(&args, &client);
  *   client_generate(client, &msg, user, &call);
