@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""Each request has one end, whatever becomes of connections and of single processes."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+from cases import SIM, Client, pool_check, wait_until
+from server import CLIENT, Server, run, scaled
+
+SLOW = [*SIM, "--sim-step-us", 20000]
+
+
+class Proxy:
+    """Between a client and an ipc endpoint; cut() breaks what is connected, with all that is on the way."""
+
+    def __init__(self, folder, target):
+        self.path = f"{folder}/proxy.ipc"
+        self.endpoint = f"ipc://{self.path}"
+        self.target = target.removeprefix("ipc://")
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(self.path)
+        self.listener.listen()
+        self.pairs, self.num_bytes, self.swallows = [], 0, False
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            near, _ = self.listener.accept()
+            far = socket.socket(socket.AF_UNIX)
+            far.connect(self.target)
+            self.pairs.append((near, far))
+            for source, sink in ((near, far), (far, near)):
+                threading.Thread(target=self.carry, args=(source, sink), daemon=True).start()
+
+    def carry(self, source, sink):
+        try:
+            while data := source.recv(65536):
+                if not self.swallows:
+                    sink.sendall(data)
+                    self.num_bytes += len(data)
+        except OSError:
+            pass
+        self.end(source, sink)
+
+    @staticmethod
+    def end(*sockets):
+        for one in sockets:
+            try:
+                one.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def cut(self):
+        pairs, self.pairs = self.pairs, []
+        for pair in pairs:
+            self.end(*pair)
+        self.swallows = False
+
+
+def start_client(server, front, reply, *args):
+    return subprocess.Popen(
+        [CLIENT, *map(str, args), "--endpoint", f"{front},{reply}"], env=server.env, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def assert_lost(process, within_s):
+    began = time.monotonic()
+    _, log = process.communicate(timeout=scaled(20))
+    assert process.returncode == 1 and "server_lost" in log, (process.returncode, log)
+    assert time.monotonic() - began < scaled(within_s)
+
+
+def test_reply_connection_is_cut():
+    """The detokenizer finds nobody to send to, or a new connection; frames are lost in either case."""
+    with Server(*SLOW) as server, tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        proxy = Proxy(folder, server.endpoint("detokenizer"))
+        process = start_client(
+            server, server.endpoint("tokenizer"), proxy.endpoint, "generate", "Once", "--max-tokens", 1000, "--ignore-eos"
+        )
+        assert process.stdout.read(10)
+        proxy.swallows = True  # some of the text is on the way when the line breaks
+        wait_until(lambda: not process.poll())
+        time.sleep(0.1)
+        proxy.cut()
+        assert_lost(process, 5)
+        pool_check(server)
+
+
+def test_front_connection_is_cut_before_the_answer():
+    """What was on the line is lost: the frame or its answer."""
+    with Server(*SLOW) as server, tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        proxy = Proxy(folder, server.endpoint("tokenizer"))
+        proxy.swallows = True
+        process = start_client(server, proxy.endpoint, server.endpoint("detokenizer"), "generate", "Once", "--max-tokens", 5)
+        wait_until(lambda: proxy.pairs)
+        assert_lost(process, 8)
+        proxy.cut()
+        pool_check(server)
+
+
+def test_tokenizer_stops_answering():
+    """Requests that it has passed on end as they would; those that it has not are lost to the client."""
+    with Server(*SLOW) as server, Client(server.run_dir) as client:
+        rid, _ = client.start(prompt="Once", max_tokens=100, ignore_eos=True, want_ids=True)
+        os.kill(server.pid("tokenizer"), signal.SIGSTOP)
+        try:
+            process = start_client(
+                server, server.endpoint("tokenizer"), server.endpoint("detokenizer"), "generate", "Once", "--max-tokens", 5
+            )
+            answer = client.whole(rid)
+            assert (answer["finish"], len(answer["ids"])) == ("length", 100)
+            assert_lost(process, 8)
+        finally:
+            os.kill(server.pid("tokenizer"), signal.SIGCONT)
+        pool_check(server)
+
+
+def test_detokenizer_stops_answering():
+    with Server(*SLOW) as server:
+        process = start_client(
+            server, server.endpoint("tokenizer"), server.endpoint("detokenizer"),
+            "generate", "Once", "--max-tokens", 500, "--ignore-eos",
+        )  # fmt: skip
+        assert process.stdout.read(10)
+        os.kill(server.pid("detokenizer"), signal.SIGSTOP)
+        try:
+            assert_lost(process, 6)
+        finally:
+            os.kill(server.pid("detokenizer"), signal.SIGCONT)
+        pool_check(server)
+
+
+if __name__ == "__main__":
+    sys.exit(run(dict(globals())))
