@@ -96,6 +96,7 @@ void client_queue_append(struct client_queue *queue, struct job *job)
     else
         queue->first_job = job;
     queue->last_job = job;
+    queue->num_jobs++;
 }
 
 struct job *client_queue_pop_done(struct client_queue *queue)
@@ -107,6 +108,7 @@ struct job *client_queue_pop_done(struct client_queue *queue)
     queue->first_job = job->next_of_client;
     if (!queue->first_job)
         queue->last_job = NULL;
+    queue->num_jobs--;
     return job;
 }
 

@@ -25,7 +25,8 @@ struct client_queue {
     struct client_queue *older, *newer; /* all of them, in a list */
     size_t peer_size;
     uint8_t peer[CLIENT_MAX_PEER_BYTES];
-    struct job *first_job, *last_job;                 /* borrowed, by next_of_client */
+    struct job *first_job, *last_job; /* borrowed, by next_of_client */
+    size_t num_jobs;
     struct unsent_answer *first_unsent, *last_unsent; /* owned */
     size_t unsent_bytes;
     int64_t unsent_since_ns; /* since when none of them has gone */

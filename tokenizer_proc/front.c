@@ -16,16 +16,13 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "proto/messages_codec.h"
-#include "tokenizer_proc/client_queue.h"
+#include "tokenizer_proc/answers.h"
 #include "tokenizer_proc/front_stats.h"
 #include "tokenizer_proc/rid_ring.h"
 #include "tokenizer_proc/workers.h"
 
 enum {
-    MAX_FRAMES_PER_TURN = 64, /* so that what is done gets its turn */
-    RETRY_INTERVAL_MS = 20,   /* of a client that does not read its answers */
-    MAX_UNSENT_BYTES = 4 << 20,
-    MAX_UNSENT_MS = 10000,          /* then it has lost them */
+    MAX_FRAMES_PER_TURN = 64,       /* so that what is done gets its turn */
     ABORT_RESERVE_BYTES = 16 << 20, /* of the scheduler's queue, for aborts beyond the bound */
     INSTANCE_SHIFT = 48,
     THREADS_MS = 200, /* for the workers to end */
@@ -37,80 +34,33 @@ struct front {
     struct link *endpoint, *scheduler; /* owned */
     struct workers *workers;           /* owned */
     struct client_queues clients;
+    struct answers answers;
     struct rid_ring *rids; /* owned */
     struct frame_buffer frame;
     struct json_writer text;
     struct front_counters counters;
-    struct log_limit garbage_limit, client_limit, overload_limit;
+    struct log_limit garbage_limit, overload_limit;
     size_t num_pending, pending_bytes; /* jobs in queues */
     uint64_t last_uid;                 /* the counter in it */
     int64_t next_retry_ns;
     bool is_draining;
 };
 
-/* ---- answers ---- */
+/* ---- answers that wait ---- */
 
-static void lose_answers(struct front *front, struct client_queue *client, const char *why)
+/* Its answers are lost, so nobody knows of its requests. */
+static void abort_client(struct front *front, const struct client_queue *client)
 {
-    int64_t skipped, now_ns = clock_now_ns();
+    struct message message = {
+        .type = MESSAGE_ABORT, .run = front->args.run, .abort = {.by_client = true}};
+    struct client_id *id = &message.abort.client;
 
-    while (client_queue_unsent(client).size > 0) {
-        client_queue_drop_unsent(&front->clients, client, now_ns);
-        front->counters.num_lost_answers++;
-    }
-    if (log_limited(&front->client_limit, now_ns, &skipped))
-        log_info("answers to a client lost: %s (%lld more such lines)", why, (long long)skipped);
-}
-
-/* What the client does not take now waits in its queue, behind what waits already. */
-static void deliver(struct front *front, struct client_queue *client,
-                    const struct frame_buffer *answer)
-{
-    struct bytes peer = client_queue_peer(client);
-    struct status status = status_ok();
-
-    if (!client->first_unsent)
-        status = link_send_to(front->endpoint, &peer, answer->data, answer->size);
-    if (!client->first_unsent && status.code == STATUS_OK) {
-        front->counters.frames_out++;
-        front->counters.bytes_out += answer->size;
+    if (client->peer_size != sizeof(id->bytes))
         return;
-    }
-    if (client->first_unsent || status.code == STATUS_NO_SPACE)
-        status = client_queue_hold(&front->clients, client,
-                                   (struct bytes){answer->data, answer->size}, clock_now_ns());
-    if (status.code) /* gone: there is nobody to tell */
-        front->counters.num_lost_answers++;
-}
-
-/* Tries again with what waits. A client that has read nothing for too long loses it, and its
- * requests; one that reads along, however slowly, does not. */
-static void retry_client(struct front *front, struct client_queue *client, int64_t now_ns)
-{
-    struct bytes peer = client_queue_peer(client);
-    struct bytes answer;
-
-    while ((answer = client_queue_unsent(client)).size > 0) {
-        struct status status = link_send_to(front->endpoint, &peer, answer.data, answer.size);
-        if (status.code == STATUS_NO_SPACE && client->unsent_bytes <= MAX_UNSENT_BYTES &&
-            now_ns - client->unsent_since_ns < MAX_UNSENT_MS * ns_per_ms)
-            return;
-        if (status.code) {
-            struct message abort = {
-                .type = MESSAGE_ABORT, .run = front->args.run, .abort = {.by_client = true}};
-            lose_answers(front, client, status.msg);
-            if (peer.size != sizeof(abort.abort.client.bytes))
-                return;
-            memcpy(abort.abort.client.bytes, peer.data, peer.size);
-            if (message_encode(&abort, &front->frame).code ||
-                link_send(front->scheduler, front->frame.data, front->frame.size).code)
-                log_warn("an abort did not go to the scheduler: its queue is full");
-            return;
-        }
-        front->counters.frames_out++;
-        front->counters.bytes_out += answer.size;
-        client_queue_drop_unsent(&front->clients, client, now_ns);
-    }
+    memcpy(id->bytes, client->peer, client->peer_size);
+    if (message_encode(&message, &front->frame).code ||
+        link_send(front->scheduler, front->frame.data, front->frame.size).code)
+        log_warn("an abort did not go to the scheduler: its queue is full");
 }
 
 static void retry_blocked(struct front *front)
@@ -119,10 +69,11 @@ static void retry_blocked(struct front *front)
 
     if (!front->clients.num_blocked || now_ns < front->next_retry_ns)
         return;
-    front->next_retry_ns = now_ns + RETRY_INTERVAL_MS * ns_per_ms;
+    front->next_retry_ns = now_ns + ANSWERS_RETRY_MS * ns_per_ms;
     for (struct client_queue *client = front->clients.newest, *older; client; client = older) {
         older = client->older;
-        retry_client(front, client, now_ns);
+        if (!answers_retry(&front->answers, &front->clients, client, now_ns))
+            abort_client(front, client);
         client_queue_give(&front->clients, client);
     }
 }
@@ -138,7 +89,7 @@ static void pass_on(struct front *front, struct job *job)
 
     if (job->request.size == 0)
         return;
-    if (!is_abort && link_queued_bytes(front->scheduler) > front->args.max_queued_bytes)
+    if (!is_abort && link_queued_bytes(front->scheduler) > front->args.max_unsent_bytes)
         status = status_error(STATUS_NO_SPACE, "the scheduler does not take requests");
     if (status.code == STATUS_OK)
         status = link_send(front->scheduler, job->request.data, job->request.size);
@@ -172,7 +123,8 @@ static void finish(struct front *front, struct client_queue *client, struct job 
 {
     count_answer(front, job);
     if (job->answer.size)
-        deliver(front, client, &job->answer);
+        answers_send(&front->answers, &front->clients, client,
+                     (struct bytes){job->answer.data, job->answer.size});
     job_destroy(&job);
 }
 
@@ -228,22 +180,43 @@ static void enqueue(struct front *front, struct client_queue *client, struct job
     client_queue_append(client, job);
 }
 
+static uint64_t next_uid(const struct front *front)
+{
+    return (uint64_t)front->args.instance << INSTANCE_SHIFT | (front->last_uid + 1);
+}
+
+/* Whether the job may wait here; if not, it is answered. */
+static bool has_room(struct front *front, struct client_queue *client, struct job *job)
+{
+    size_t max = front->args.max_pending_bytes;
+    struct status status;
+    int64_t skipped;
+
+    if (job->cost > max) { /* later is no better */
+        status = status_error(STATUS_NO_SPACE,
+                              "the request takes %zu bytes, at most %zu may be at work here",
+                              job->cost, max);
+        refuse(front, client, job, ERROR_TOO_LONG, status.msg);
+        return false;
+    }
+    if (job->cost <= max - front->pending_bytes)
+        return true;
+    if (log_limited(&front->overload_limit, clock_now_ns(), &skipped))
+        log_warn("overloaded: pending_bytes=%zu max=%zu (%lld more such lines)",
+                 front->pending_bytes, max, (long long)skipped);
+    refuse(front, client, job, ERROR_OVERLOADED, "overloaded: too many prompts wait already");
+    return false;
+}
+
 /* generate, tokenize, render: to the workers, unless there is a reason not to. */
 static void take_work(struct front *front, struct client_queue *client, struct job *job)
 {
-    int64_t skipped;
-
     if (front->is_draining) {
         refuse(front, client, job, ERROR_SHUTTING_DOWN, "the server takes no more requests");
         return;
     }
-    if (front->pending_bytes + job->cost > front->args.max_pending_bytes) {
-        if (log_limited(&front->overload_limit, clock_now_ns(), &skipped))
-            log_warn("overloaded: pending_bytes=%zu max=%zu (%lld more such lines)",
-                     front->pending_bytes, front->args.max_pending_bytes, (long long)skipped);
-        refuse(front, client, job, ERROR_OVERLOADED, "overloaded: too many prompts wait already");
+    if (!has_room(front, client, job))
         return;
-    }
     if (job->message.type == MESSAGE_GENERATE) {
         if (client->peer_size != sizeof(job->client.bytes) || client->peer[0] == 0) {
             refuse(front, client, job, ERROR_INVALID_REQUEST,
@@ -251,7 +224,8 @@ static void take_work(struct front *front, struct client_queue *client, struct j
             return;
         }
         memcpy(job->client.bytes, client->peer, client->peer_size);
-        job->uid = (uint64_t)front->args.instance << INSTANCE_SHIFT | ++front->last_uid;
+        job->uid = next_uid(front);
+        front->last_uid++;
         if (getrandom(&job->seed, sizeof(job->seed), 0) != (ssize_t)sizeof(job->seed))
             job->seed = (uint64_t)clock_now_ns();
         rid_ring_put(front->rids, &job->client, job->rid, job->uid);
@@ -260,7 +234,15 @@ static void take_work(struct front *front, struct client_queue *client, struct j
     workers_push(front->workers, job);
 }
 
-/* Behind the request that it names, if that is still here. */
+/* Whether the request of that uid may still be in the client's queue. A uid is known to others than
+ * the queue's own client only after its release, and jobs are released in the order of their uids.
+ */
+static bool is_under_way(const struct client_queue *client, uint64_t uid)
+{
+    return client->first_job && uid >= client->first_job->uid_mark;
+}
+
+/* Passed on behind the request that it names if that is still here; else at once. */
 static void take_abort(struct front *front, struct client_queue *client, struct job *job)
 {
     const struct client_abort_msg *abort = &job->message.client_abort;
@@ -274,14 +256,20 @@ static void take_abort(struct front *front, struct client_queue *client, struct 
     job_answer(job, (struct bytes){0});
     if (uid)
         job_abort(job, uid);
-    job->is_done = true;
-    enqueue(front, client, job);
+    if (!is_under_way(client, uid)) {
+        pass_on(front, job);
+        finish(front, client, job);
+    } else if (has_room(front, client, job)) {
+        job->is_done = true;
+        enqueue(front, client, job);
+    }
 }
 
 static void take_job(struct front *front, struct client_queue *client, struct job *job)
 {
     job->run = front->args.run;
     job->now_s = (int64_t)time(NULL);
+    job->uid_mark = next_uid(front);
     switch (job->message.type) {
     case MESSAGE_GENERATE:
     case MESSAGE_TOKENIZE:
@@ -292,7 +280,7 @@ static void take_job(struct front *front, struct client_queue *client, struct jo
         take_abort(front, client, job);
         break;
     case MESSAGE_INFO:
-        front_info_write(&front->args, &front->text);
+        front_info_write(&front->args, client->num_jobs, &front->text);
         job_answer(job, (struct bytes){(const uint8_t *)front->text.data, front->text.size});
         finish(front, client, job);
         break;
@@ -358,7 +346,7 @@ static struct status open_links(struct front *front)
                             .endpoint = args->scheduler,
                             .peer = "scheduler",
                             .curve_keys = args->curve_keys,
-                            .max_queue_bytes = args->max_queued_bytes + ABORT_RESERVE_BYTES},
+                            .max_queue_bytes = args->max_unsent_bytes + ABORT_RESERVE_BYTES},
         &front->scheduler);
 }
 
@@ -378,6 +366,7 @@ struct status front_open(const struct front_args *args, struct front **out)
         status = open_links(front);
     if (status.code)
         goto out;
+    front->answers.endpoint = front->endpoint;
     *out = front;
     front = NULL;
 out:
@@ -401,7 +390,8 @@ static void end_jobs(struct front *front)
                           .message = {(const uint8_t *)text, sizeof(text) - 1}}};
             next = job->next_of_client;
             if (message_encode(&message, &front->frame).code == STATUS_OK)
-                deliver(front, client, &front->frame);
+                answers_send(&front->answers, &front->clients, client,
+                             (struct bytes){front->frame.data, front->frame.size});
             if (job->is_done)
                 job_destroy(&job);
         }
@@ -456,7 +446,7 @@ void front_turn(struct front *front)
 
 int front_timeout_ms(const struct front *front)
 {
-    return front->clients.num_blocked ? RETRY_INTERVAL_MS : -1;
+    return front->clients.num_blocked ? ANSWERS_RETRY_MS : -1;
 }
 
 void front_drain(struct front *front)
@@ -479,6 +469,7 @@ void front_write_stats(const struct front *front, struct json_writer *out)
                                 .num_clients = front->clients.num_queues,
                                 .num_blocked = front->clients.num_blocked,
                                 .queued_bytes = link_queued_bytes(front->scheduler),
+                                .answers = &front->answers,
                                 .is_draining = front->is_draining};
 
     front_stats_write(&front->args, &front->counters, &state, clock_now_ns(), out);

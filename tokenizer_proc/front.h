@@ -22,7 +22,7 @@ struct front_args {
     uint16_t instance;                /* the upper 16 bits of every uid */
     int num_threads;
     size_t max_pending_bytes; /* frames of clients that are not answered; beyond: overloaded */
-    size_t max_queued_bytes;  /* frames that the scheduler has not taken; beyond: overloaded */
+    size_t max_unsent_bytes;  /* frames that the scheduler has not taken; beyond: overloaded */
 };
 
 struct front; /* opaque */

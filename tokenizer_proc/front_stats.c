@@ -30,14 +30,14 @@ void front_stats_write(const struct front_args *args, const struct front_counter
     json_put_uint(out, "scheduler_queued_bytes", state->queued_bytes);
     json_put_uint(out, "frames_in", counters->frames_in);
     json_put_uint(out, "bytes_in", counters->bytes_in);
-    json_put_uint(out, "frames_out", counters->frames_out);
-    json_put_uint(out, "bytes_out", counters->bytes_out);
+    json_put_uint(out, "frames_out", counters->frames_out + state->answers->frames_out);
+    json_put_uint(out, "bytes_out", counters->bytes_out + state->answers->bytes_out);
     json_put_uint(out, "frames_dropped", counters->frames_dropped);
-    json_put_uint(out, "answers_lost", counters->num_lost_answers);
+    json_put_uint(out, "answers_lost", state->answers->num_lost);
     json_end_object(out);
 }
 
-void front_info_write(const struct front_args *args, struct json_writer *out)
+void front_info_write(const struct front_args *args, size_t num_pending, struct json_writer *out)
 {
     const struct prompt_model *model = args->model;
 
@@ -48,6 +48,7 @@ void front_info_write(const struct front_args *args, struct json_writer *out)
     json_put_uint(out, "max_seq_len", (uint64_t)model->info.max_seq_len);
     json_put_bool(out, "has_tokenizer", model->tokenizer != NULL);
     json_put_bool(out, "has_chat_template", model->tokenizer && model->chat);
+    json_put_uint(out, "pending", num_pending);
     json_put_uint(out, "instance", args->instance);
     json_put_uint(out, "run", args->run);
     json_put_uint(out, "protocol", PROTOCOL_VERSION);

@@ -28,6 +28,7 @@ struct job {
     struct client_id client;    /* all zero for a peer that is no client */
     int64_t now_s;              /* of its arrival, since 1970: what a template sees */
     uint64_t run, uid, seed;    /* uid: of generate; seed: if the request has none */
+    uint64_t uid_mark; /* no request that arrived before it has this uid or a greater one */
     bool is_done;
     size_t cost; /* bytes that it is counted with until its release */
     size_t num_prompt_tokens;

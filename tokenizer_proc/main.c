@@ -19,7 +19,7 @@ struct settings {
     const char *model, *template;
     int filter; /* of enum filter, or NO_FILTER */
     struct loop_args loop;
-    int64_t run, instance, max_seq_len, num_threads, max_pending_mib, max_queued_mib;
+    int64_t run, instance, max_seq_len, num_threads, max_pending_mib, max_unsent_mib;
 };
 
 static const char *const filters[] = {"encode", "render", "jinja", NULL}; /* as enum filter */
@@ -66,7 +66,7 @@ static struct status parse(int argc, char **argv, struct settings *s, bool *out_
         option_header("Bounds"),
         option_int("max-pending-mib", &s->max_pending_mib, "N", 1, 1 << 20,
                    "MiB of requests at work here; beyond it they are refused as overloaded (256)"),
-        option_int("max-unsent-mib", &s->max_queued_mib, "N", 1, 1 << 20,
+        option_int("max-unsent-mib", &s->max_unsent_mib, "N", 1, 1 << 20,
                    "MiB that the scheduler has not taken; beyond it the same (64)"),
         {0},
     };
@@ -97,7 +97,7 @@ static struct status check(struct settings *s)
     s->loop.front.instance = (uint16_t)s->instance;
     s->loop.front.num_threads = (int)s->num_threads;
     s->loop.front.max_pending_bytes = (size_t)s->max_pending_mib * MIB;
-    s->loop.front.max_queued_bytes = (size_t)s->max_queued_mib * MIB;
+    s->loop.front.max_unsent_bytes = (size_t)s->max_unsent_mib * MIB;
     return status_ok();
 }
 
@@ -199,7 +199,7 @@ static struct status serve(struct loop_args *args, const struct prompt_model *mo
 int main(int argc, char **argv)
 {
     struct settings settings = {
-        .filter = NO_FILTER, .instance = 1, .max_pending_mib = 256, .max_queued_mib = 64};
+        .filter = NO_FILTER, .instance = 1, .max_pending_mib = 256, .max_unsent_mib = 64};
     /* Static: a worker that did not end in time still reads them while the process exits. */
     static struct model_parts parts;
     static struct prompt_model model;

@@ -35,6 +35,7 @@ class Server:
         self.rest = lambda: None  # called when nothing has arrived
         self.is_front_silent = False
         self.session, self.num_sent = 7, 0
+        self.num_pending = 0
         self.next_uid = (1 << 48) + 1
         self.model = wire.folder()
         self.thread = threading.Thread(target=self.serve, daemon=True)
@@ -105,7 +106,8 @@ class Server:
             self.answer(peer, message)
 
     def take_info(self, peer, message):
-        self.front.send_multipart([peer, pack("result", rid=message["rid"], info="{}")])
+        info = json.dumps({"pending": self.num_pending})
+        self.front.send_multipart([peer, pack("result", rid=message["rid"], info=info)])
 
     def accept(self, peer, message):
         uid, self.next_uid = self.next_uid, self.next_uid + 1
@@ -293,6 +295,15 @@ def test_tokenizer_is_silent():
             assert 3.5 < time.monotonic() - began < scaled(8)
 
 
+def test_frame_for_the_tokenizer_is_lost():
+    """It lives, and has nothing at work: the frame, or its answer, went down with a connection."""
+    with Server() as server:
+        server.answer = lambda peer, message: None
+        began = time.monotonic()
+        result = server.run("generate", "x", code=1)
+        assert "server_lost" in result.stderr and time.monotonic() - began < scaled(3), result
+
+
 def test_tokenizer_is_busy():
     """A long prompt takes its time; `info` is answered meanwhile."""
     with Server() as server:
@@ -303,7 +314,8 @@ def test_tokenizer_is_busy():
 
         def take_info(peer, message):
             asked.append(time.monotonic())
-            server.front.send_multipart([peer, pack("result", rid=message["rid"], info="{}")])
+            info = json.dumps({"pending": 1})
+            server.front.send_multipart([peer, pack("result", rid=message["rid"], info=info)])
             if len(asked) == 6:
                 server.echo(*waiting.pop())
 

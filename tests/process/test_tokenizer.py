@@ -371,6 +371,26 @@ class Pressure(TokenizerTest):
         self.assertLess(len(refused), 8)
         self.assert_works()
 
+    def test_what_can_never_wait_is_too_long(self):
+        self.serve("--max-pending-mib", "1")
+        self.assert_refused("too_long", "at most 1048576", prompt="x" * 1200000)
+        self.assert_works()
+
+    def test_aborts_wait_only_behind_their_request_and_within_the_bound(self):
+        self.serve("--max-pending-mib", "16", "--tokenizer-threads", "1")
+        text = "".join(f"word{i} " for i in range(1000000))
+        self.client.send(pack(type="tokenize", rid="long", prompt=text))
+        self.client.send(pack(type="generate", rid="target", prompt="x"))
+        for i in range(4000):
+            self.client.send(pack(type="abort", rid="behind", target="target"))
+            self.client.send(pack(type="abort", rid="at once", uid=5))
+        answers = [self.receive(self.client) for _ in range(8002)]
+        codes = [answer.get("code") for answer in answers if answer["rid"] == "behind"]
+        self.assertEqual((len(codes), set(codes)), (4000, {None, "overloaded"}))
+        names = [answer["rid"] for answer in answers if answer["type"] != "error"]
+        order = [names.index(name) for name in ("at once", "long", "target", "behind")]
+        self.assertEqual(order, sorted(order))
+
     def test_a_scheduler_that_does_not_read_makes_it_overloaded(self):
         self.scheduler.close(0)
         os.unlink(self.endpoint("scheduler")[6:]) if os.path.exists(self.endpoint("scheduler")[6:]) else None

@@ -22,6 +22,8 @@ struct call {
     uint32_t next;   /* the next free slot, or the next open one */
     uint32_t before; /* the open one before it */
     bool is_open;
+    /* Of losses.h: */
+    uint64_t order;   /* calls begun before it */
     bool is_request;  /* generate: its end comes on the reply socket */
     bool is_answered; /* something has come back */
     bool is_lost;     /* its end is to be given out as server_lost */

@@ -13,14 +13,10 @@
 #include "proto/link.h"
 #include "proto/messages_codec.h"
 #include "tools/client/calls.h"
-#include "tools/client/watch.h"
+#include "tools/client/losses.h"
 
 enum {
     HELLO_TIMEOUT_MS = 5000,
-    SILENCE_MS = 1000, /* then a socket's peer is asked for a sign of life, */
-    ASK_AGAIN_MS = 500,
-    DETOKENIZER_LOST_MS = 2000, /* and so long after it is lost */
-    TOKENIZER_LOST_MS = 3000,
     TICK_MS = 100,
     LINGER_MS = 200,
 };
@@ -34,11 +30,7 @@ struct client {
     struct message message; /* the last one received */
     int32_t next_delta;     /* of message, if that is deltas */
     struct call_table calls;
-    struct watch front_watch;     /* while a call has no answer: `info` asks */
-    struct watch reply_watch;     /* at all times: `hello` asks */
-    size_t num_unanswered;        /* open calls without an answer on front */
-    size_t num_lost;              /* open calls that are to be ended */
-    struct presence_msg presence; /* the session that it is in, and what has arrived of it */
+    struct losses losses;
     bool has_hello_ok;
     bool front_is_next; /* to be read; else reply */
 };
@@ -70,23 +62,24 @@ static struct status send_on(struct client *client, struct link *link,
     return status.code ? status : link_send(link, client->out.data, client->out.size);
 }
 
+/* Neither is a call: that there is an answer says what is to be known. They are said again. */
 static void say_hello(struct client *client)
 {
     struct status status = send_on(client, client->reply, &(struct message){.type = MESSAGE_HELLO});
 
-    (void)status; /* it is said again */
-    watch_asked(&client->reply_watch, clock_now_ns());
+    (void)status;
+    losses_said_hello(&client->losses, clock_now_ns());
 }
 
-/* Its answer is nobody's: that there is one says enough. */
-static void ask_front(struct client *client)
+static void say_info(struct client *client)
 {
-    struct status status = send_on(
-        client, client->front,
-        &(struct message){.type = MESSAGE_INFO, .info = {.rid = {(const uint8_t *)"watch", 5}}});
+    char rid[LOSSES_RID_BYTES];
+    struct message message = {.type = MESSAGE_INFO,
+                              .info = {.rid = losses_info_rid(&client->losses, rid)}};
+    struct status status = send_on(client, client->front, &message);
 
     (void)status;
-    watch_asked(&client->front_watch, clock_now_ns());
+    losses_said_info(&client->losses, clock_now_ns());
 }
 
 /* Sends a message of the front socket as a call; rid points into it. */
@@ -105,9 +98,7 @@ static struct status begin_call(struct client *client, struct message *message, 
         call_table_give(&client->calls, call);
         return status;
     }
-    call->is_request = message->type == MESSAGE_GENERATE;
-    if (client->num_unanswered++ == 0)
-        watch_start(&client->front_watch, clock_now_ns());
+    losses_begun(&client->losses, call, message->type == MESSAGE_GENERATE, clock_now_ns());
     *out_call = call->number;
     return status;
 }
@@ -162,12 +153,6 @@ struct status client_abort(struct client *client, uint64_t number)
 
 /* ---- receiving ---- */
 
-static void set_answered(struct client *client, struct call *call)
-{
-    client->num_unanswered -= !call->is_answered;
-    call->is_answered = true;
-}
-
 /* An event of a call; the call ends if it is the last. */
 static void put_event(struct client *client, struct call *call, enum client_event_kind kind,
                       bool is_last, struct client_event *out)
@@ -177,10 +162,10 @@ static void put_event(struct client *client, struct call *call, enum client_even
                                  .user = call->user,
                                  .is_last = is_last,
                                  .uid = call->uid};
-    set_answered(client, call);
+    losses_answered(&client->losses, call);
     if (!is_last)
         return;
-    client->num_lost -= call->is_lost;
+    losses_ended(&client->losses, call);
     call_table_give(&client->calls, call);
 }
 
@@ -215,43 +200,6 @@ static bool take_delta(struct client *client, struct client_event *out)
     return false;
 }
 
-static void lose(struct client *client, struct call *call)
-{
-    client->num_lost += !call->is_lost;
-    call->is_lost = true;
-}
-
-/* Their text comes no more, or not all of it. */
-static void lose_requests(struct client *client)
-{
-    struct call *call = call_table_first_open(&client->calls);
-
-    for (; call; call = call_table_next_open(&client->calls, call))
-        if (call->is_request)
-            lose(client, call);
-}
-
-static void lose_unanswered(struct client *client)
-{
-    struct call *call = call_table_first_open(&client->calls);
-
-    for (; call; call = call_table_next_open(&client->calls, call))
-        if (!call->is_answered)
-            lose(client, call);
-}
-
-/* Another session: the detokenizer has forgotten this client between, and ended its requests.
- * Another count: frames went down with a connection, and whose they were is not known. */
-static void take_presence(struct client *client, const struct presence_msg *presence)
-{
-    if (!presence->session) /* it does not say */
-        return;
-    if (client->presence.session && (presence->session != client->presence.session ||
-                                     presence->num_sent != client->presence.num_sent))
-        lose_requests(client);
-    client->presence = *presence;
-}
-
 /* What is in client->message; false when it is nobody's. */
 static bool take_message(struct client *client, struct client_event *out)
 {
@@ -264,10 +212,6 @@ static bool take_message(struct client *client, struct client_event *out)
         return take_delta(client, out);
     case MESSAGE_HELLO_OK:
         client->has_hello_ok = true;
-        take_presence(client, &message->presence);
-        return false;
-    case MESSAGE_ALIVE:
-        take_presence(client, &message->presence);
         return false;
     case MESSAGE_ACCEPTED:
         call = call_table_find_rid(&client->calls, message->accepted.rid);
@@ -278,8 +222,10 @@ static bool take_message(struct client *client, struct client_event *out)
         return true;
     case MESSAGE_RESULT:
         call = call_table_find_rid(&client->calls, message->result.rid);
-        if (!call)
+        if (!call) {
+            losses_take_info(&client->losses, &message->result, &client->arena);
             return false;
+        }
         put_event(client, call, CLIENT_RESULT, true, out);
         out->result = &message->result;
         return true;
@@ -306,12 +252,10 @@ static bool read_frame(struct client *client, struct link *link)
     if (message_decode(frame.data.data, frame.data.size, &client->arena, &client->message, &fault)
             .code)
         client->message = (struct message){.type = MESSAGE_ALIVE};
-    watch_start(link == client->reply ? &client->reply_watch : &client->front_watch,
-                clock_now_ns());
-    if (link == client->reply &&
-        (client->message.type == MESSAGE_DELTAS ||
-         (client->message.type == MESSAGE_ERROR && client->message.error.uid)))
-        client->presence.num_sent++;
+    if (link == client->reply)
+        losses_heard_reply(&client->losses, &client->message, clock_now_ns());
+    else
+        losses_heard_front(&client->losses, clock_now_ns());
     return true;
 }
 
@@ -333,34 +277,19 @@ static bool take_arrived(struct client *client, struct client_event *out)
     return false;
 }
 
-/* Asks who has been silent, and gives up who stays so. */
-static void look_out(struct client *client)
-{
-    int64_t now_ns = clock_now_ns();
-
-    if (watch_must_ask(&client->reply_watch, now_ns))
-        say_hello(client);
-    if (watch_is_lost(&client->reply_watch, now_ns))
-        lose_requests(client);
-    if (!client->num_unanswered)
-        return;
-    if (watch_must_ask(&client->front_watch, now_ns))
-        ask_front(client);
-    if (watch_is_lost(&client->front_watch, now_ns))
-        lose_unanswered(client);
-}
-
-/* Ends one call that is lost. */
+/* Ends one call that is lost; asks those who have been silent. */
 static bool take_lost(struct client *client, struct client_event *out)
 {
-    static const char message[] = "the server shows no sign of life, or has forgotten this request";
+    static const char message[] = "the server shows no sign of life, or has lost this request";
+    struct losses_due due = losses_look_out(&client->losses, clock_now_ns());
 
-    look_out(client);
-    if (!client->num_lost)
+    if (due.hello)
+        say_hello(client);
+    if (due.info)
+        say_info(client);
+    struct call *call = losses_next(&client->losses);
+    if (!call)
         return false;
-    struct call *call = call_table_first_open(&client->calls);
-    while (!call->is_lost)
-        call = call_table_next_open(&client->calls, call);
     struct status status = call->is_request ? client_abort(client, call->number) : status_ok();
     (void)status; /* in case that the server still has it */
     put_error(client, call, ERROR_SERVER_LOST,
@@ -416,7 +345,7 @@ struct status client_hello(struct client *client)
     client->has_hello_ok = false;
     say_hello(client);
     while ((now_ns = clock_now_ns()) < deadline_ns) {
-        if (watch_must_ask(&client->reply_watch, now_ns))
+        if (losses_look_out(&client->losses, now_ns).hello)
             say_hello(client);
         if (!wait_until(client, deadline_ns) && clock_now_ns() < deadline_ns)
             return status_error(STATUS_INTERRUPTED, "interrupted");
@@ -462,13 +391,9 @@ struct status client_open(const struct client_args *args, struct client **out)
         return status_error(STATUS_NO_MEMORY, "no memory for a client");
     client->args = *args;
     client->message.type = MESSAGE_ALIVE;
-    client->front_watch = (struct watch){
-        .ask_ms = SILENCE_MS, .again_ms = ASK_AGAIN_MS, .answer_ms = TOKENIZER_LOST_MS};
-    client->reply_watch = (struct watch){
-        .ask_ms = SILENCE_MS, .again_ms = ASK_AGAIN_MS, .answer_ms = DETOKENIZER_LOST_MS};
-    watch_start(&client->reply_watch, clock_now_ns());
     arena_init(&client->arena, 0, 0);
     call_table_init(&client->calls);
+    losses_init(&client->losses, &client->calls, clock_now_ns());
     status = open_link(args, args->tokenizer, "tokenizer", &id, &client->front);
     if (!status.code)
         status = open_link(args, args->detokenizer, "detokenizer", &id, &client->reply);

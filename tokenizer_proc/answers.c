@@ -1,0 +1,70 @@
+/* answers.c - see answers.h. */
+#include "tokenizer_proc/answers.h"
+
+#include "common/clock.h"
+
+/* For how long it may read nothing; and when so much waits for it. A single answer may be larger.
+ */
+enum { MAX_STALL_MS = 10000, MANY_BYTES = 4 << 20, MAX_STALL_OF_MANY_MS = 1000 };
+
+static struct status send_one(struct answers *answers, const struct client_queue *client,
+                              struct bytes answer)
+{
+    const struct bytes peer = client_queue_peer(client);
+    struct status status = link_send_to(answers->endpoint, &peer, answer.data, answer.size);
+
+    if (status.code == STATUS_OK) {
+        answers->frames_out++;
+        answers->bytes_out += answer.size;
+    }
+    return status;
+}
+
+void answers_send(struct answers *answers, struct client_queues *clients,
+                  struct client_queue *client, struct bytes answer)
+{
+    struct status status = status_ok();
+
+    if (!client->first_unsent)
+        status = send_one(answers, client, answer);
+    if (client->first_unsent || status.code == STATUS_NO_SPACE)
+        status = client_queue_hold(clients, client, answer, clock_now_ns());
+    if (status.code) /* gone: there is nobody to tell */
+        answers->num_lost++;
+}
+
+static void lose_all(struct answers *answers, struct client_queues *clients,
+                     struct client_queue *client, int64_t now_ns, const char *why)
+{
+    int64_t skipped;
+
+    while (client->first_unsent) {
+        client_queue_drop_unsent(clients, client, now_ns);
+        answers->num_lost++;
+    }
+    if (log_limited(&answers->lost_limit, now_ns, &skipped))
+        log_info("answers to a client lost: %s (%lld more such lines)", why, (long long)skipped);
+}
+
+static bool is_patient(const struct client_queue *client, int64_t now_ns)
+{
+    int64_t max_ms = client->unsent_bytes > MANY_BYTES ? MAX_STALL_OF_MANY_MS : MAX_STALL_MS;
+
+    return now_ns - client->unsent_since_ns < max_ms * ns_per_ms;
+}
+
+bool answers_retry(struct answers *answers, struct client_queues *clients,
+                   struct client_queue *client, int64_t now_ns)
+{
+    while (client->first_unsent) {
+        struct status status = send_one(answers, client, client_queue_unsent(client));
+        if (status.code == STATUS_NO_SPACE && is_patient(client, now_ns))
+            return true;
+        if (status.code) {
+            lose_all(answers, clients, client, now_ns, status.msg);
+            return false;
+        }
+        client_queue_drop_unsent(clients, client, now_ns);
+    }
+    return true;
+}
