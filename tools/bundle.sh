@@ -9,9 +9,8 @@
 #
 # It needs a C library there as new as the one here. CUDA's own libraries are not packed: the driver's host has them.
 set -euo pipefail
-cd "$(dirname "$0")/.."
 
-out=dist/minisgl
+out=''
 model=yes
 archive=yes
 build=${MINISGL_BUILD:-build}
@@ -37,6 +36,10 @@ while [ $# -gt 0 ]; do
     shift
 done
 
+[ -z "$out" ] || out=$(realpath -m -- "$out")
+cd "$(dirname "$0")/.."
+out=${out:-dist/minisgl}
+
 programs=()
 for name in minisgl-tokenizer minisgl-scheduler minisgl-detokenizer minisgl minisgl-msg; do
     for path in "$build"/*_proc/"$name" "$build"/tools/*/"$name"; do
@@ -52,6 +55,10 @@ for path in "$build"/kernels/*.so "$build"/kernels/*/*.so; do
 done
 opened=(libdnnl.so.2)
 
+if [ -e "$out" ] && [ ! -x "$out/bin/minisgl-scheduler" ] && [ -n "$(ls -A "$out")" ]; then
+    say "$out is there and is no bundle: remove it, or give another --out"
+    exit 1
+fi
 rm -rf "$out"
 mkdir -p "$out/bin" "$out/lib"
 cp "${programs[@]}" ${modules[@]+"${modules[@]}"} "$out/bin/"

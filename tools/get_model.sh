@@ -9,7 +9,6 @@
 # An interrupted download goes on where it stopped; every file is checked against the hub's checksum.
 # HF_ENDPOINT names another hub, HF_TOKEN is sent to it. Exit code: 0 done, 1 failed, 2 wrong usage.
 set -euo pipefail
-cd "$(dirname "$0")/.."
 
 model=''
 out=''
@@ -39,6 +38,8 @@ while [ $# -gt 0 ]; do
     shift
 done
 [ -n "$model" ] || { say "which model? (try --help)"; exit 2; }
+[ -z "$out" ] || out=$(realpath -m -- "$out")
+cd "$(dirname "$0")/.."
 
 if [ "$model" = smollm2 ]; then
     out=${out:-models/smollm2}

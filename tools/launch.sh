@@ -30,7 +30,7 @@ usage() { sed -n '2,20s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 
 model=''
 name=default
-mode=serve
+mode=''
 once_text=''
 timeout_s=600
 run_parent=${MINISGL_RUN_DIR:-}
@@ -38,6 +38,11 @@ rest=()
 
 take() { # option, number of arguments left
     [ "$2" -ge 2 ] || die "$1 needs a value" 2
+}
+
+set_mode() { # mode
+    [ -z "$mode" ] || die "--$mode and --$1 do not go together" 2
+    mode=$1
 }
 
 while [ $# -gt 0 ]; do
@@ -51,21 +56,39 @@ while [ $# -gt 0 ]; do
     --name) take "$1" $#; name=$2; shift ;;
     --run-dir) take "$1" $#; run_parent=$2; shift ;;
     --timeout) take "$1" $#; timeout_s=$2; shift ;;
-    --detach) mode=detach ;;
-    --stop) mode=stop ;;
-    --once) take "$1" $#; mode=once; once_text=$2; shift ;;
+    --detach) set_mode detach ;;
+    --once) take "$1" $#; set_mode once; once_text=$2; shift ;;
+    --stop)
+        # Behind --once it is the client's: a string that ends the text.
+        if [ "$mode" = once ]; then
+            take "$1" $#
+            rest+=("$1" "$2")
+            shift
+        else
+            set_mode stop
+        fi
+        ;;
     *) rest+=("$1") ;;
     esac
     shift
 done
+[ -n "$mode" ] || mode=serve
+[ $mode != stop ] || [ ${#rest[@]} -eq 0 ] || die "--stop takes --name and --run-dir, not '${rest[0]}'" 2
 [[ $name =~ ^[A-Za-z0-9][A-Za-z0-9._-]{0,40}$ ]] || die "--name takes letters, digits, '.', '_' and '-', not '$name'" 2
 [[ $timeout_s =~ ^[0-9]+$ ]] || die "--timeout takes a number of seconds, not '$timeout_s'" 2
 
-if [ -z "$run_parent" ]; then
-    if [ -n "${XDG_RUNTIME_DIR:-}" ]; then
-        run_parent=$XDG_RUNTIME_DIR/minisgl
-    else
-        run_parent=/tmp/minisgl-$(id -u)
+where='' # what a command must say beside --name to find the server
+if [ -n "$run_parent" ]; then
+    run_parent=$(realpath -m -- "$run_parent")
+    [ "$run_parent" = "${MINISGL_RUN_DIR:-}" ] || where="MINISGL_RUN_DIR=$run_parent "
+elif [ -n "${XDG_RUNTIME_DIR:-}" ]; then
+    run_parent=$XDG_RUNTIME_DIR/minisgl
+else
+    run_parent=/tmp/minisgl-$(id -u)
+    # In /tmp anyone may have made it first, and would then hold the sockets that prompts go to.
+    if [ -e "$run_parent" ] || [ -L "$run_parent" ]; then
+        [ ! -L "$run_parent" ] && [ -O "$run_parent" ] && [ -z "$(find "$run_parent" -maxdepth 0 -perm /022)" ] ||
+            die "$run_parent is not a directory of yours alone: remove it, or give --run-dir"
     fi
 fi
 run_dir=$run_parent/$name
@@ -181,7 +204,7 @@ if [ $mode = detach ]; then
     make_run_dir
     # Its end of the pipe closes when it dies, so there is an answer in any case.
     exec {answer}< <(MINISGL_DETACHED=1 exec setsid --fork "${BASH_SOURCE[0]}" --model "$model" --name "$name" \
-        --run-dir "$run_parent" --timeout "$timeout_s" "${rest[@]}" 3>&1 </dev/null >/dev/null 2>"$run_dir/launcher.log.$$" {err}>&-)
+        ${where:+--run-dir "$run_parent"} --timeout "$timeout_s" "${rest[@]}" 3>&1 </dev/null >/dev/null 2>"$run_dir/launcher.log.$$" {err}>&-)
     status=1
     read -r -t $((timeout_s + 5)) -u "$answer" line || line=''
     case $line in
@@ -201,7 +224,7 @@ make_run_dir
 [ ${#run_dir} -le 80 ] || die "$run_dir is too long for socket paths (80 bytes at most): use --run-dir or a shorter --name" 2
 exec {lock}>"$run_dir/lock"
 if ! flock -n $lock; then
-    die "a server named '$name' is running (pid $(cat "$run_dir/launcher.pid" 2>/dev/null || echo unknown)): stop it with tools/launch.sh --stop --name $name, or give another --name"
+    die "a server named '$name' is running (pid $(cat "$run_dir/launcher.pid" 2>/dev/null || echo unknown)): stop it with ${where}tools/launch.sh --stop --name $name, or give another --name"
 fi
 rm -f "$run_dir"/*.ipc "$run_dir"/*.pid "$run_dir/run.json"
 echo $$ >"$run_dir/launcher.pid"
@@ -287,7 +310,7 @@ fail() { # process
     local how="exit code $status"
     [ $status -le 128 ] || how="signal $((status - 128))"
     say "minisgl-$1 ended ($how): $(last_words "$1")"
-    [ "$mode" != once ] || head -n -1 "${log[$1]}" | tail -n 5 | sed 's/^/  /' >&"$err" # with --once the log is lost
+    [ "$mode" != once ] || head -n -1 "${log[$1]}" | tail -n 5 | sed 's/^/  /' >&"$err" # whoever wants one text does not look for logs
     pid[$1]=''
     [ -z "${tick:-}" ] || kill "$tick" 2>/dev/null || true
     # One that was told to drain has ended well: those behind it may, too.
@@ -344,14 +367,22 @@ EOF
 
     if [ $mode = once ]; then
         status=0
-        MINISGL_RUN_DIR=$run_parent "$client" generate "$once_text" --name "$name" "${client_args[@]}" {lock}>&- || status=$?
+        MINISGL_RUN_DIR=$run_parent "$client" generate "$once_text" --name "$name" "${client_args[@]}" \
+            <&0 {lock}>&- {err}>&- &
+        answer=$!
+        wait $answer || status=$?
+        if [ -n "$interrupted" ]; then
+            kill -TERM $answer 2>/dev/null || true
+            stop_all
+            exit 130
+        fi
         stop_all
-        exit $status
+        exit "$status"
     fi
 
     option=''
     [ "$name" = default ] || option=" --name $name"
-    say_ready="minisgl '$name' is ready (${model##*/}). Try: ${client#"$PWD"/} generate \"Once upon a time\"$option"
+    say_ready="minisgl '$name' is ready (${model##*/}). Try: $where${client#"$PWD"/} generate \"Once upon a time\"$option"
     if [ -n "${MINISGL_DETACHED:-}" ]; then
         echo "ready $say_ready" >&3 || true # whoever waited may be gone
         trap - EXIT
@@ -374,6 +405,7 @@ while [ -z "$interrupted" ]; do
     wait -n "${pid[@]}" "$tick" || true
 done 2>/dev/null # bash would print the command of a child that was killed
 [ -z "$tick" ] || kill "$tick" 2>/dev/null || true
+[ "$mode" != once ] || { stop_all; exit 130; } # before the text was there
 trap 'say "stopping at once"; stop_all 1; exit 130' INT TERM
 stop_in_order 2>/dev/null
 exit 0

@@ -7,7 +7,8 @@
 #
 # Doing it twice changes nothing. The CUDA toolkit is used when it is there and is never asked for.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+script=$(realpath "$0")
+cd "${script%/*}/.."
 
 packages=(
     build-essential meson ninja-build pkg-config # the build
@@ -45,7 +46,7 @@ install_packages() {
 
 case ${1:-} in
 --help | -h)
-    sed -n '2,8s/^# \{0,1\}//p' "$0"
+    sed -n '2,8s/^# \{0,1\}//p' "$script"
     exit 0
     ;;
 --check)

@@ -9,7 +9,8 @@
 #
 # Prints one line per failed test, the skipped ones, and last `N passed, N failed`. Exit code 1 when one failed.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+script=$(realpath "$0")
+cd "${script%/*}/.."
 
 suites=()
 setup=yes
@@ -20,7 +21,7 @@ test_options=()
 while [ $# -gt 0 ]; do
     case $1 in
     --help | -h)
-        sed -n '2,10s/^# \{0,1\}//p' "$0"
+        sed -n '2,10s/^# \{0,1\}//p' "$script"
         exit 0
         ;;
     --suite)

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 
-from server import BUILD, PROCESSES, ROOT, Server, golden, run, DEMO, scaled
+from server import BUILD, CLIENT, PROCESSES, ROOT, Server, golden, run, DEMO, scaled
 
 LAUNCH = str(ROOT / "tools/launch.sh")
 
@@ -42,6 +42,56 @@ def test_once_prints_the_completion_alone():
     assert result.returncode == 0, result.stderr
     assert result.stdout.startswith(row["text"][:40]), result.stdout
     assert "\033" not in result.stdout
+
+
+def test_stop_beside_once_is_a_string_that_ends_the_text():
+    with tempfile.TemporaryDirectory() as folder:
+        assert launch("--detach", folder=folder).returncode == 0
+        result = launch("--once", "Once upon a time", "--stop", ".", "--name", "other", folder=folder)
+        assert result.returncode == 0 and result.stdout and "." not in result.stdout, result
+        result = launch("--stop", "--nmae", "default", folder=folder)
+        assert result.returncode == 2 and "--nmae" in result.stderr, result
+        result = launch("--detach", "--stop", folder=folder)
+        assert result.returncode == 2 and "do not go together" in result.stderr, result
+        assert launch("--stop", folder=folder).returncode == 0
+
+
+def test_a_signal_ends_once_with_no_answer():
+    for stage in ("start", "answer"):
+        with tempfile.TemporaryDirectory() as folder:
+            started = subprocess.Popen(
+                [LAUNCH, "--device", "sim", "--sim-step-us", "100000", "--once", "A text", "--ignore-eos"],
+                env=dict(os.environ, MINISGL_RUN_DIR=folder, MINISGL_BUILD=str(BUILD)),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            if stage == "start":
+                while not (pathlib.Path(folder) / "default/launcher.pid").exists():
+                    time.sleep(0.001)
+            else:
+                started.stdout.read(1)
+            began = time.monotonic()
+            started.terminate()
+            _, words = started.communicate(timeout=scaled(20))
+            assert started.returncode in (130, -signal.SIGTERM), (stage, started.returncode, words)
+            assert time.monotonic() - began < scaled(5), stage
+
+
+def test_a_foreign_directory_in_tmp_is_not_taken():
+    parent = pathlib.Path(f"/tmp/minisgl-{os.getuid()}")
+    env = {k: v for k, v in os.environ.items() if k not in ("MINISGL_RUN_DIR", "XDG_RUNTIME_DIR")}
+    env["MINISGL_BUILD"] = str(BUILD)
+    if parent.exists():
+        return  # somebody's servers are there
+    parent.mkdir()
+    parent.chmod(0o777)
+    try:
+        for command in ([LAUNCH, "--device", "sim"], [CLIENT, "status"]):
+            result = subprocess.run(command, env=env, capture_output=True, text=True, timeout=scaled(20))
+            assert result.returncode == 1 and "not a directory of yours alone" in result.stderr, result
+    finally:
+        parent.rmdir()
 
 
 def test_detach_and_stop():

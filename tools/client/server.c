@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/arena.h"
@@ -15,6 +16,18 @@
 #include "common/json.h"
 
 enum { MAX_RUN_JSON = 1 << 16, MAX_PATH = 1024 };
+
+/* In /tmp anyone may make a directory of that name, and would then be sent the prompts. */
+static struct status check_owner(const char *path)
+{
+    struct stat info;
+
+    if (lstat(path, &info) != 0) /* not there: no server either */
+        return status_ok();
+    if (!S_ISDIR(info.st_mode) || info.st_uid != getuid() || (info.st_mode & (S_IWGRP | S_IWOTH)))
+        return status_error(STATUS_INVALID, "%.60s is not a directory of yours alone", path);
+    return status_ok();
+}
 
 /* Where the directories of all servers are. */
 static struct status find_parent(char *out, size_t out_size)
@@ -30,7 +43,9 @@ static struct status find_parent(char *out, size_t out_size)
         size = snprintf(out, out_size, "/tmp/minisgl-%u", (unsigned)getuid());
     if (size < 0 || (size_t)size >= out_size)
         return status_error(STATUS_INVALID, "the path of the run directory is too long");
-    return status_ok();
+    if ((given && *given) || (runtime && *runtime))
+        return status_ok();
+    return check_owner(out);
 }
 
 static struct status copy_text(const struct json_value *value, const char *what, char *out,
