@@ -1,6 +1,6 @@
 """Thousands of requests at once, aborted, stopped and full, and processes killed in their midst; judge_traffic.py judges the frames.
 
-MINISGL_TRAFFIC_REQUESTS (2000) says how many; MINISGL_TRAFFIC_SEED (1) draws them.
+MINISGL_TRAFFIC_REQUESTS (10000) says how many; MINISGL_TRAFFIC_SEED (1) draws them.
 """
 
 import heapq
@@ -17,7 +17,7 @@ from server import PROCESSES, ROOT, Server, run, sanitized, scaled
 from tap import RECORD, Tap, read
 from test_streams import is_idle, start, wait_status
 
-NUM_REQUESTS = int(os.environ.get("MINISGL_TRAFFIC_REQUESTS", "2000"))
+NUM_REQUESTS = int(os.environ.get("MINISGL_TRAFFIC_REQUESTS", "10000"))
 SEED = int(os.environ.get("MINISGL_TRAFFIC_SEED", "1"))
 NUM_CLIENTS, NUM_ROUNDS = 4, 4
 PAGE_SIZE = 16

@@ -9,13 +9,31 @@
 
 static const double quantiles[3] = {0.5, 0.9, 0.99};
 
+/* Of streams that decode together: from when the last of them began to when all had ended. */
+struct together {
+    int64_t first_ns, last_ns;
+};
+
+static void extend(struct together *together, int64_t first_ns, int64_t last_ns)
+{
+    together->first_ns = first_ns > together->first_ns ? first_ns : together->first_ns;
+    together->last_ns = last_ns > together->last_ns ? last_ns : together->last_ns;
+}
+
+static double step_ms(const struct together *together, int32_t num_tokens)
+{
+    return num_tokens > 1
+               ? (double)(together->last_ns - together->first_ns) / 1e6 / (num_tokens - 1)
+               : 0;
+}
+
 struct status bench_measure(const struct bench_run *run, struct bench_figures *out)
 {
     double *ttft = malloc((run->num_samples + 1) * sizeof(*ttft));
     double *tpot = malloc((run->num_samples + 1) * sizeof(*tpot));
     double *gap = malloc((run->num_samples + 1) * sizeof(*gap));
     size_t num_ttft = 0, num_tpot = 0;
-    int64_t first_ns = 0, last_ns = 0;
+    struct together at_client = {0}, at_server = {0};
     int32_t longest = 0;
 
     if (!ttft || !tpot || !gap) {
@@ -34,16 +52,16 @@ struct status bench_measure(const struct bench_run *run, struct bench_figures *o
             tpot[num_tpot++] =
                 (double)(s->last_ns - s->first_ns) / 1e6 / (s->completion_tokens - 1);
         }
-        /* Streams that decode together: from when the last of them began to when all ended. */
-        first_ns = s->first_ns > first_ns ? s->first_ns : first_ns;
-        last_ns = s->last_ns > last_ns ? s->last_ns : last_ns;
+        extend(&at_client, s->first_ns, s->last_ns);
+        extend(&at_server, s->first_token_ns, s->last_token_ns);
         longest = s->completion_tokens > longest ? s->completion_tokens : longest;
     }
     *out = (struct bench_figures){
         .wall_s = run->wall_s,
         .tokens_per_s = (double)run->completion_tokens / run->wall_s,
         .prompt_tokens_per_s = (double)run->prompt_tokens / run->wall_s,
-        .step_ms = longest > 1 ? (double)(last_ns - first_ns) / 1e6 / (longest - 1) : 0,
+        .step_ms = step_ms(&at_client, longest),
+        .server_step_ms = step_ms(&at_server, longest),
         .cached_share =
             run->prompt_tokens ? (double)run->cached_tokens / (double)run->prompt_tokens : 0,
         .prompt_tokens = run->prompt_tokens,

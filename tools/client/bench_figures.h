@@ -9,6 +9,7 @@ enum { BENCH_MAX_PASSES = 64 };
 struct bench_figures {
     double wall_s, tokens_per_s, prompt_tokens_per_s;
     double step_ms;                /* between two tokens of a stream, while all of them decode */
+    double server_step_ms;         /* the same, by the times that the scheduler gives */
     double ttft_ms[3], tpot_ms[3]; /* p50, p90, p99 */
     double gap_ms[3], gap_max_ms;  /* of the longest pause in each stream */
     double cached_share;

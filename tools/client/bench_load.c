@@ -74,6 +74,8 @@ static void take_event(const struct client_event *event, struct bench_run *run)
     sample->prompt_tokens = event->delta->usage.prompt_tokens;
     sample->completion_tokens = event->delta->usage.completion_tokens;
     sample->cached_tokens = event->delta->usage.cached_tokens;
+    sample->first_token_ns = event->delta->first_token_ns;
+    sample->last_token_ns = event->delta->last_token_ns;
     run->prompt_tokens += sample->prompt_tokens;
     run->completion_tokens += sample->completion_tokens;
     run->cached_tokens += sample->cached_tokens;

@@ -28,6 +28,7 @@ struct bench_load {
 struct bench_sample {
     int64_t sent_ns, first_ns, last_ns; /* at the client; first: of the first delta with a token */
     int64_t longest_gap_ns;             /* between two deltas */
+    int64_t first_token_ns, last_token_ns; /* at the server */
     int32_t prompt_tokens, completion_tokens, cached_tokens;
     bool is_done;
     enum error_code error;

@@ -82,7 +82,7 @@ static void report(const struct bench *bench, int64_t size,
                    struct bench_figures passes[][BENCH_MAX_PASSES])
 {
     const int64_t num_passes = bench->options.passes;
-    const size_t step_at = offsetof(struct bench_figures, step_ms);
+    const size_t step_at = offsetof(struct bench_figures, server_step_ms);
     const size_t rate_at = offsetof(struct bench_figures, tokens_per_s);
     const double normal_ms = bench_median(passes[NORMAL], num_passes, step_at);
     const double overlap_ms = bench_median(passes[OVERLAP], num_passes, step_at);
