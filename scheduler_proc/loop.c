@@ -88,19 +88,6 @@ const char *loop_control(const struct loop *loop)
     return control_endpoint_address(&loop->control);
 }
 
-static void trace_cpu(struct loop *loop, const char *name, int64_t begin_ns,
-                      const struct batch *batch)
-{
-    if (loop->trace)
-        trace_add(loop->trace, &(struct trace_span){.track = TRACE_SCHEDULER,
-                                                    .name = name,
-                                                    .begin_ns = begin_ns,
-                                                    .end_ns = clock_now_ns(),
-                                                    .step = batch ? batch->step : -1,
-                                                    .num_tokens = batch ? batch->num_tokens : 0,
-                                                    .num_rows = batch ? batch->num_rows : 0});
-}
-
 /* ---- receiving ---- */
 
 static void drop_frame(struct loop *loop, const char *why)
@@ -128,9 +115,10 @@ static void take_frame(struct loop *loop, const struct bytes *frame)
         drop_frame(loop, "neither request nor abort");
     else if (message.run && loop->args.run && message.run != loop->args.run)
         drop_frame(loop, "of another run");
-    else if (message.type == MESSAGE_REQUEST)
+    else if (message.type == MESSAGE_REQUEST) {
+        loop_trace_arrival(loop, message.request.uid);
         scheduler_submit(loop->scheduler, &message.request);
-    else
+    } else
         scheduler_abort(loop->scheduler, &message.abort);
 }
 
@@ -160,7 +148,7 @@ static void receive(struct loop *loop, int timeout_ms)
         begin_ns = clock_now_ns();
         rest(loop, timeout_ms);
         loop->has_slept = true;
-        trace_cpu(loop, "sleep", begin_ns, NULL);
+        loop_end_phase(loop, LOOP_SLEEP, begin_ns, NULL);
     }
     begin_ns = clock_now_ns();
     link_flush(loop->detokenizer);
@@ -168,7 +156,7 @@ static void receive(struct loop *loop, int timeout_ms)
     for (int i = 0;
          i < MAX_FRAMES_PER_TURN && !is_choked(loop) && link_receive(loop->endpoint, &frame); i++)
         take_frame(loop, &frame.data);
-    trace_cpu(loop, "receive", begin_ns, NULL);
+    loop_end_phase(loop, LOOP_RECEIVE, begin_ns, NULL);
 }
 
 /* ---- sending ---- */
@@ -217,9 +205,12 @@ static void publish(struct loop *loop, int64_t now_ns)
                        .run = loop->args.run,
                        .tokens = {.step_end_ns = now_ns, .num_rows = count, .rows = rows + i}});
     }
-    for (int32_t i = 0; i < num_rejections; i++)
+    for (int32_t i = 0; i < num_rejections; i++) {
         send(loop, &(struct message){
                        .type = MESSAGE_REJECTED, .run = loop->args.run, .rejected = rejections[i]});
+        loop_trace_refusal(loop, rejections[i].uid);
+    }
+    loop_trace_outputs(loop, rows, num_rows);
     if (!loop->has_failed)
         note_errors(loop, rows, num_rows);
     scheduler_clear_outputs(loop->scheduler);
@@ -242,35 +233,16 @@ static struct status launch(struct loop *loop, const struct batch **out)
     if (loop->has_slept)
         step_times_wake(&loop->times, begin_ns);
     loop->has_slept = false;
-    trace_cpu(loop, "form", begin_ns, batch);
+    loop_end_phase(loop, LOOP_FORM, begin_ns, batch);
     begin_ns = clock_now_ns();
     uint64_t range = engine_range_begin(loop->engine, "launch");
     status = engine_launch(loop->engine, batch);
     engine_range_end(loop->engine, range);
-    trace_cpu(loop, "launch", begin_ns, batch);
+    loop_end_phase(loop, LOOP_LAUNCH, begin_ns, batch);
+    step_times_launch(&loop->times, clock_now_ns());
     if (status.code == STATUS_OK)
         *out = batch;
     return status;
-}
-
-/* With the rows that the step computed for nobody. */
-static void trace_process(struct loop *loop, int64_t begin_ns, const struct batch *batch)
-{
-    struct scheduler_stats stats;
-
-    if (!loop->trace)
-        return;
-    scheduler_get_stats(loop->scheduler, &stats);
-    trace_add(loop->trace, &(struct trace_span){.track = TRACE_SCHEDULER,
-                                                .name = "process",
-                                                .begin_ns = begin_ns,
-                                                .end_ns = clock_now_ns(),
-                                                .step = batch->step,
-                                                .num_tokens = batch->num_tokens,
-                                                .num_rows = batch->num_rows,
-                                                .num_wasted = (int32_t)(stats.num_wasted_rows -
-                                                                        loop->num_wasted_traced)});
-    loop->num_wasted_traced = stats.num_wasted_rows;
 }
 
 /* Waits for the step and hands its tokens to the core. */
@@ -285,27 +257,19 @@ static struct status process(struct loop *loop, const struct batch *batch)
     watchdog_begin_step();
     status = engine_wait(loop->engine, &tokens, &times);
     watchdog_end_step();
-    now_ns = clock_now_ns();
-
     if (status.code)
         return status;
-    trace_cpu(loop, "wait", begin_ns, batch);
+    loop_end_phase(loop, LOOP_WAIT, begin_ns, batch);
     step_times_add(&loop->times, times.begin_ns, times.end_ns);
-    if (loop->trace)
-        trace_add(loop->trace, &(struct trace_span){.track = TRACE_DEVICE,
-                                                    .name = batch->is_decode ? "decode" : "prefill",
-                                                    .begin_ns = times.begin_ns,
-                                                    .end_ns = times.end_ns,
-                                                    .step = batch->step,
-                                                    .num_tokens = batch->num_tokens,
-                                                    .num_rows = batch->num_rows});
+    loop_trace_device(loop, &times, batch);
+    now_ns = clock_now_ns();
     uint64_t range = engine_range_begin(loop->engine, "process");
     struct batch done = *batch; /* the batch is the core's again after finish_step */
     scheduler_finish_step(loop->scheduler, batch, tokens);
-    trace_process(loop, now_ns, &done);
+    loop_end_process(loop, now_ns, &done);
     begin_ns = clock_now_ns();
     publish(loop, now_ns);
-    trace_cpu(loop, "send", begin_ns, &done);
+    loop_end_phase(loop, LOOP_SEND, begin_ns, &done);
     engine_range_end(loop->engine, range);
     return status_ok();
 }

@@ -1,4 +1,4 @@
-/* loop_internal.h - what loop.c and loop_control.c share. Nobody else includes it. */
+/* loop_internal.h - what loop.c, loop_control.c and loop_trace.c share. Nobody else includes it. */
 #ifndef SCHEDULER_PROC_LOOP_INTERNAL_H
 #define SCHEDULER_PROC_LOOP_INTERNAL_H
 
@@ -30,6 +30,23 @@ struct loop {
     int64_t deadline_ns;          /* of a shutdown's grace; 0: none */
     bool has_slept;               /* since the last step was launched, or there was none yet */
 };
+
+/* What was done from begin_ns until now: counted, and traced with the step that it was done for (or
+ * NULL). */
+void loop_end_phase(struct loop *loop, enum loop_phase phase, int64_t begin_ns,
+                    const struct batch *batch);
+
+/* The same for LOOP_PROCESS: also the pages, and the rows that the step computed for nobody. */
+void loop_end_process(struct loop *loop, int64_t begin_ns, const struct batch *batch);
+
+/* A step ran on the device. */
+void loop_trace_device(struct loop *loop, const struct engine_times *times,
+                       const struct batch *batch);
+
+/* A request has come; has been refused; requests have gone on, or ended. */
+void loop_trace_arrival(struct loop *loop, uint64_t uid);
+void loop_trace_refusal(struct loop *loop, uint64_t uid);
+void loop_trace_outputs(struct loop *loop, const struct token_row *rows, int32_t num_rows);
 
 /* From now on no new requests are taken, and the loop ends with the last of the old ones. */
 void loop_drain(struct loop *loop);

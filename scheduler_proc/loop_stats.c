@@ -37,6 +37,21 @@ static void write_pages(const struct scheduler_stats *stats, struct json_writer 
     json_end_object(out);
 }
 
+const char *const loop_phase_names[LOOP_NUM_PHASES] = {"sleep", "receive", "form", "launch",
+                                                       "wait",  "process", "send"};
+
+/* By phase, but for the sleep. */
+static void write_cpu(const struct loop_counters *counters, int64_t num_steps,
+                      struct json_writer *out)
+{
+    json_key(out, "cpu_us_per_step");
+    json_begin_object(out);
+    for (int i = LOOP_RECEIVE; i < LOOP_NUM_PHASES; i++)
+        json_put_double(out, loop_phase_names[i],
+                        num_steps > 0 ? (double)(counters->phase_ns[i] / num_steps) / 1000 : 0);
+    json_end_object(out);
+}
+
 static void write_steps(const struct scheduler_stats *stats, const struct step_times *times,
                         struct json_writer *out)
 {
@@ -50,6 +65,7 @@ static void write_steps(const struct scheduler_stats *stats, const struct step_t
     put_ms(out, "step_ms_p50", step_times_quantile(times, 0.5));
     put_ms(out, "step_ms_p99", step_times_quantile(times, 0.99));
     put_share(out, "device_idle_share", times->idle_ns, times->idle_ns + times->busy_ns);
+    put_share(out, "queue_empty_share", times->empty_ns, times->idle_ns + times->busy_ns);
 }
 
 static void write_engine(const struct engine_info *engine, struct json_writer *out)
@@ -84,6 +100,7 @@ void loop_stats_write(const struct scheduler *scheduler, const struct engine_inf
     write_requests(&stats, out);
     write_pages(&stats, out);
     write_steps(&stats, times, out);
+    write_cpu(counters, stats.num_steps, out);
     json_put_int(out, "nan_errors", (int64_t)counters->num_nan);
     json_put_int(out, "unsent_bytes", (int64_t)state->unsent_bytes);
     json_put_int(out, "frames_in", (int64_t)counters->frames_in);

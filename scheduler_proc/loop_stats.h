@@ -9,10 +9,25 @@
 #include "scheduler_proc/scheduler.h"
 #include "scheduler_proc/step_times.h"
 
+/* What the loop's thread does, in the order of a turn. */
+enum loop_phase {
+    LOOP_SLEEP, /* nothing to do */
+    LOOP_RECEIVE,
+    LOOP_FORM,
+    LOOP_LAUNCH,
+    LOOP_WAIT, /* for the device */
+    LOOP_PROCESS,
+    LOOP_SEND,
+    LOOP_NUM_PHASES
+};
+
+extern const char *const loop_phase_names[LOOP_NUM_PHASES];
+
 struct loop_counters {
     int64_t start_ns;
     uint64_t frames_in, frames_out, bytes_out, frames_dropped;
     uint64_t num_nan; /* requests that NaN logits ended */
+    int64_t phase_ns[LOOP_NUM_PHASES];
 };
 
 /* What else the loop knows of its state. */

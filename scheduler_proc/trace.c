@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { BUFFER_SIZE = 1 << 18 };
+
 struct trace {
     FILE *file; /* owned */
 };
@@ -29,6 +31,7 @@ struct status trace_open(const char *path, struct trace **out)
         free(trace);
         return status_errno(error, path);
     }
+    setvbuf(trace->file, NULL, _IOFBF, BUFFER_SIZE);
     fputs("{\"traceEvents\":[\n", trace->file);
     name_track(trace, TRACE_SCHEDULER, "scheduler");
     fputs(",\n", trace->file);
@@ -52,16 +55,44 @@ struct status trace_close(struct trace **out_trace)
                       : status_ok();
 }
 
+/* Microseconds, as a number with three decimals. */
+#define US_FORMAT   "%lld.%03d"
+#define US_ARGS(ns) (long long)((ns) / 1000), (int)((ns) % 1000)
+
 void trace_add(struct trace *trace, const struct trace_span *span)
 {
     if (!trace)
         return;
     fprintf(trace->file,
-            ",\n{\"name\":\"%s\",\"ph\":\"X\",\"pid\":1,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f",
-            span->name, (int)span->track, (double)span->begin_ns / 1000,
-            (double)(span->end_ns - span->begin_ns) / 1000);
+            ",\n{\"name\":\"%s\",\"ph\":\"X\",\"pid\":1,\"tid\":%d,\"ts\":" US_FORMAT
+            ",\"dur\":" US_FORMAT,
+            span->name, (int)span->track, US_ARGS(span->begin_ns),
+            US_ARGS(span->end_ns - span->begin_ns));
     if (span->step >= 0)
         fprintf(trace->file, ",\"args\":{\"step\":%lld,\"tokens\":%d,\"rows\":%d,\"wasted\":%d}",
                 (long long)span->step, span->num_tokens, span->num_rows, span->num_wasted);
     fputs("}", trace->file);
+}
+
+void trace_add_pages(struct trace *trace, const struct trace_pages *pages)
+{
+    if (!trace)
+        return;
+    fprintf(trace->file,
+            ",\n{\"name\":\"pages\",\"ph\":\"C\",\"pid\":1,\"ts\":" US_FORMAT
+            ",\"args\":{\"free\":%d,\"cached\":%d,\"private\":%d}}",
+            US_ARGS(pages->time_ns), pages->free, pages->cached, pages->private);
+}
+
+void trace_add_request(struct trace *trace, enum trace_request what, uint64_t uid, int64_t time_ns)
+{
+    static const char phases[] = {
+        [TRACE_REQUEST_ARRIVAL] = 'b', [TRACE_REQUEST_FIRST] = 'n', [TRACE_REQUEST_END] = 'e'};
+
+    if (!trace)
+        return;
+    fprintf(trace->file,
+            ",\n{\"name\":\"request\",\"cat\":\"request\",\"ph\":\"%c\",\"pid\":1,\"tid\":%d,"
+            "\"id\":\"%llu\",\"ts\":" US_FORMAT "}",
+            phases[what], (int)TRACE_SCHEDULER, (unsigned long long)uid, US_ARGS(time_ns));
 }

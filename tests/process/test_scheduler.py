@@ -303,6 +303,32 @@ def test_trace_shows_the_overlap():
     assert durations[int(len(durations) * 0.9)] < 1000, durations[-10:]
 
 
+def test_trace_and_stats_tell_the_same():
+    """Each request has its span, pages are counted after each step; shares and CPU times in stats are those of the trace."""
+    path = wire.folder() / "trace.json"
+    scheduler = Scheduler("--device", "sim", "--sim-step-us", 1000, "--num-pages", 64, "--page-size", 4, "--trace", path,
+                          env={"MINISGL_DISABLE_OVERLAP_SCHEDULING": "1"})  # fmt: skip
+    for uid in range(1, 9):
+        scheduler.request(uid, [uid] * 20, max_tokens=50, ignore_eos=True)
+    scheduler.request(9, [1] * 300)  # more than there is room for, ever
+    scheduler.input.say("abort", uid=8)
+    scheduler.wait(*range(1, 10))
+    stats = scheduler.stats()
+    assert scheduler.stop()[0] == 0
+    events = json.loads(path.read_text())["traceEvents"]
+    spans = {uid: [e["ph"] for e in events if e.get("id") == str(uid)] for uid in range(1, 10)}
+    assert all(spans[uid] == ["b", "n", "e"] for uid in range(1, 8)), spans
+    assert spans[9] == ["b", "e"] and spans[8][0] == "b" and spans[8][-1] == "e", spans
+    pages = [e["args"] for e in events if e["ph"] == "C"]
+    assert len(pages) == stats["steps"] and all(sum(p.values()) == 64 for p in pages), pages[:3]
+    told = json.loads(subprocess.check_output([ROOT / "tools/timeline/timeline.py", "--json", path]))[0]
+    for phase, us in stats["cpu_us_per_step"].items():
+        assert abs(us - told["cpu_us_per_step"][phase]) < 1 + 0.1 * us, (phase, us, told)
+    assert stats["queue_empty_share"] > 0, stats
+    for share in ("queue_empty_share", "device_idle_share"):
+        assert abs(stats[share] - told[share]) < scaled(0.02), (stats, told)
+
+
 def replay(path):
     program = wire.BUILD / "scheduler_proc/minisgl-scheduler"
     return subprocess.run([program, "--replay", path], capture_output=True, text=True, timeout=scaled(10))
