@@ -36,7 +36,8 @@ struct link_args {
     /*
      * CURVE, for tcp beyond loopback; NULL: none. A directory of certificates as zcert and PyZMQ
      * write them: own.key_secret, and NAME.key, public, of each process that may connect here.
-     * Who connects finds there the one of its peer, PEER.key. ipc needs no keys and uses none.
+     * Who connects finds there the one of its peer, PEER.key. Read once; one directory for all
+     * links of a process. ipc needs no keys and uses none.
      */
     const char *curve_keys;
     const char *peer; /* such as "scheduler"; only with curve_keys, when connecting */

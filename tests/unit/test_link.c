@@ -366,6 +366,9 @@ START_TEST(curve_lets_known_clients_in_and_no_others)
               (const char *const[]){"scheduler", NULL}, (zcert_t *const[]){server});
     make_keys("stranger", stranger_keys, sizeof(stranger_keys), other,
               (const char *const[]){"scheduler", NULL}, (zcert_t *const[]){server});
+    char again[160]; /* the same key under another name is no fault */
+    snprintf(again, sizeof(again), "%s/server.key", server_keys);
+    ck_assert_int_eq(zcert_save_public(server, again), 0);
     struct link_args bind_args = {
         .kind = LINK_PULL, .endpoint = "tcp://0.0.0.0:*", .bind = true, .curve_keys = server_keys};
     struct status status = link_open(&bind_args, &pull);
@@ -386,6 +389,13 @@ START_TEST(curve_lets_known_clients_in_and_no_others)
     usleep(200000);
     ck_assert(!link_receive(pull, &frame));
 
+    char secret[160];
+    snprintf(secret, sizeof(secret), "%s/own.key_secret", client_keys);
+    ck_assert_int_eq(unlink(secret), 0);
+    status = link_open(&args, &none);
+    ck_assert_int_eq(status.code, STATUS_NOT_FOUND);
+    ck_assert_ptr_nonnull(strstr(status.msg, "own.key_secret"));
+    args.curve_keys = stranger_keys;
     args.peer = "nobody";
     ck_assert_int_eq(link_open(&args, &none).code, STATUS_NOT_FOUND);
     link_close(&plain, 0);
