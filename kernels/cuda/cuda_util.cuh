@@ -33,9 +33,10 @@ struct linear_tuner; /* linear.cu: which algorithm serves which shape */
 
 struct device {
     int ordinal;
-    int num_sms, compute_capability; /* 90 for 9.0 */
-    int max_shared_bytes;            /* of a block that asks for it */
-    bool has_pdl;                    /* a kernel may start while the one before it ends */
+    int num_sms;
+    int architecture;     /* that the code in use was compiled for: 90 for 9.0 */
+    int max_shared_bytes; /* of a block that asks for it */
+    bool has_pdl;         /* a kernel may start while the one before it ends */
     cublasLtHandle_t lt;
     void *lt_workspace;         /* owned, device: linear layers run in one stream at a time */
     struct linear_tuner *tuner; /* owned */

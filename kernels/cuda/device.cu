@@ -18,10 +18,36 @@ static struct status no_device(cudaError_t error)
     return cuda_status(error, "looking for CUDA devices");
 }
 
+static __global__ void probe()
+{
+}
+
+/*
+ * For which architecture the code that this card runs was compiled: what the kernels hold between
+ * #if __CUDA_ARCH__, and so what may be asked of them. Code for an older one serves newer cards.
+ */
+static struct status find_code(int ordinal, int major, int minor, int *out_architecture)
+{
+    cudaFuncAttributes attributes;
+    cudaError_t error = cudaFuncGetAttributes(&attributes, probe);
+
+    if (error == cudaErrorNoKernelImageForDevice || error == cudaErrorInvalidDeviceFunction ||
+        error == cudaErrorUnsupportedPtxVersion)
+        return status_error(STATUS_UNSUPPORTED,
+                            "CUDA device %d has compute capability %d.%d, for which this module "
+                            "was not built: see -Dgpu_archs",
+                            ordinal, major, minor);
+    if (error)
+        return cuda_status(error, "the code for this card");
+    *out_architecture = attributes.ptxVersion;
+    return status_ok();
+}
+
 static struct status check_card(int ordinal, struct device *device)
 {
     cudaError_t error;
     int num_devices = 0, major = 0, minor = 0;
+    struct status status;
 
     error = cudaGetDeviceCount(&num_devices);
     if (error)
@@ -45,9 +71,12 @@ static struct status check_card(int ordinal, struct device *device)
         return status_error(STATUS_UNSUPPORTED,
                             "CUDA device %d has compute capability %d.%d; 8.0 is the least",
                             ordinal, major, minor);
+    status = find_code(ordinal, major, minor, &device->architecture);
+    if (status.code)
+        return status;
     device->ordinal = ordinal;
-    device->compute_capability = major * 10 + minor;
-    device->has_pdl = major >= 9 && !getenv("MINISGL_CUDA_NO_PDL"); /* racecheck knows no PDL */
+    device->has_pdl =
+        device->architecture >= 90 && !getenv("MINISGL_CUDA_NO_PDL"); /* racecheck knows no PDL */
     return status_ok();
 }
 

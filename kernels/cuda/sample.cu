@@ -405,7 +405,7 @@ extern "C" struct status sample_cuda(struct stream *stream, const struct sample_
 
     while (cluster > 1 && num_rows * cluster > 2 * stream->device->num_sms) /* two blocks an SM */
         cluster /= 2;
-    if (stream->device->compute_capability < 90)
+    if (stream->device->architecture < 90)
         cluster = 1;
     error = cudaFuncSetAttribute(sample_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                  SHARED_BYTES);
