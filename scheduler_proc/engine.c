@@ -333,6 +333,7 @@ struct status engine_launch_padded(struct engine *engine, const struct batch *ba
         size_t size = step_pack(slot->pinned, batch, &padding);
         assert(size <= engine->slot_size);
         status = upload(engine, slot, index, size);
+        engine->uploaded_ns = clock_now_ns();
     }
     if (status.code == STATUS_OK)
         status = enqueue_step(engine, step, graph, is_faulty);
@@ -359,6 +360,11 @@ struct status engine_launch(struct engine *engine, const struct batch *batch)
     step.max_extend_rows = batch->num_extend_rows;
     step.max_kv_len = batch->max_kv_len;
     return engine_launch_padded(engine, batch, &step, NULL);
+}
+
+int64_t engine_uploaded_ns(const struct engine *engine)
+{
+    return engine->uploaded_ns;
 }
 
 static struct engine_slot *oldest(struct engine *engine)

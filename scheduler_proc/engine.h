@@ -86,6 +86,9 @@ const struct engine_info *engine_info(const struct engine *engine);
  */
 MUST_CHECK struct status engine_launch(struct engine *engine, const struct batch *batch);
 
+/* When the last launch had handed over its block's upload; what it did then is the step itself. */
+int64_t engine_uploaded_ns(const struct engine *engine);
+
 /* When a step ran on the device, on clock_now_ns()'s clock. A step begins when what it needs is
  * there and the step before it has ended. */
 struct engine_times {

@@ -51,7 +51,8 @@ struct engine {
 
     struct engine_slot slots[ENGINE_NUM_SLOTS];
     int64_t num_launched, num_waited;
-    int64_t last_end_ns;                           /* of the step that was waited for last */
+    int64_t uploaded_ns; /* when the last launch had handed over its upload */
+    int64_t last_end_ns; /* of the step that was waited for last */
     struct engine_graph graphs[ENGINE_MAX_GRAPHS]; /* those of decode steps first */
     int32_t num_graphs;
     bool is_cold; /* a capture met an operator that had to choose its way first */

@@ -238,11 +238,11 @@ static struct status launch(struct loop *loop, const struct batch **out)
     uint64_t range = engine_range_begin(loop->engine, "launch");
     status = engine_launch(loop->engine, batch);
     engine_range_end(loop->engine, range);
-    loop_end_phase(loop, LOOP_LAUNCH, begin_ns, batch);
-    step_times_launch(&loop->times, clock_now_ns());
-    if (status.code == STATUS_OK)
-        *out = batch;
-    return status;
+    if (status.code)
+        return status;
+    loop_end_launch(loop, begin_ns, batch);
+    *out = batch;
+    return status_ok();
 }
 
 /* Waits for the step and hands its tokens to the core. */

@@ -36,6 +36,9 @@ struct loop {
 void loop_end_phase(struct loop *loop, enum loop_phase phase, int64_t begin_ns,
                     const struct batch *batch);
 
+/* The same for LOOP_UPLOAD and LOOP_LAUNCH, of a launch that has just returned. */
+void loop_end_launch(struct loop *loop, int64_t begin_ns, const struct batch *batch);
+
 /* The same for LOOP_PROCESS: also the pages, and the rows that the step computed for nobody. */
 void loop_end_process(struct loop *loop, int64_t begin_ns, const struct batch *batch);
 

@@ -37,8 +37,8 @@ static void write_pages(const struct scheduler_stats *stats, struct json_writer 
     json_end_object(out);
 }
 
-const char *const loop_phase_names[LOOP_NUM_PHASES] = {"sleep", "receive", "form", "launch",
-                                                       "wait",  "process", "send"};
+const char *const loop_phase_names[LOOP_NUM_PHASES] = {"sleep",  "receive", "form",    "upload",
+                                                       "launch", "wait",    "process", "send"};
 
 /* By phase, but for the sleep. */
 static void write_cpu(const struct loop_counters *counters, int64_t num_steps,

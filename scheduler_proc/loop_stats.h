@@ -14,6 +14,7 @@ enum loop_phase {
     LOOP_SLEEP, /* nothing to do */
     LOOP_RECEIVE,
     LOOP_FORM,
+    LOOP_UPLOAD, /* the first half of a launch: the batch packed, its copy handed over */
     LOOP_LAUNCH,
     LOOP_WAIT, /* for the device */
     LOOP_PROCESS,

@@ -16,13 +16,26 @@ static void add_span(struct loop *loop, enum trace_track track, const char *name
                                                 .num_wasted = num_wasted});
 }
 
+static void end_phase(struct loop *loop, enum loop_phase phase, int64_t begin_ns, int64_t end_ns,
+                      const struct batch *batch)
+{
+    loop->counters.phase_ns[phase] += end_ns - begin_ns;
+    add_span(loop, TRACE_SCHEDULER, loop_phase_names[phase], begin_ns, end_ns, batch, 0);
+}
+
 void loop_end_phase(struct loop *loop, enum loop_phase phase, int64_t begin_ns,
                     const struct batch *batch)
 {
-    int64_t end_ns = clock_now_ns();
+    end_phase(loop, phase, begin_ns, clock_now_ns(), batch);
+}
 
-    loop->counters.phase_ns[phase] += end_ns - begin_ns;
-    add_span(loop, TRACE_SCHEDULER, loop_phase_names[phase], begin_ns, end_ns, batch, 0);
+void loop_end_launch(struct loop *loop, int64_t begin_ns, const struct batch *batch)
+{
+    int64_t uploaded_ns = engine_uploaded_ns(loop->engine), end_ns = clock_now_ns();
+
+    step_times_launch(&loop->times, end_ns);
+    end_phase(loop, LOOP_UPLOAD, begin_ns, uploaded_ns, batch);
+    end_phase(loop, LOOP_LAUNCH, uploaded_ns, end_ns, batch);
 }
 
 void loop_end_process(struct loop *loop, int64_t begin_ns, const struct batch *batch)

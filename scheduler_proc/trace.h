@@ -2,8 +2,8 @@
  * trace.h - what ran when, as a file for chrome://tracing, ui.perfetto.dev or tools/timeline.
  *
  * {"traceEvents": [...]}, times in microseconds on the monotonic clock:
- *   complete events ("X")  on the track "scheduler" sleep (nothing to do), receive, form, launch,
- *                          wait, process and send; on the track "device" the steps
+ *   complete events ("X")  on the track "scheduler" sleep (nothing to do), receive, form, upload,
+ *                          launch, wait, process and send; on the track "device" the steps
  *   counters ("C")         pages by state, after each step
  *   async events           a span for each request, by its uid: "b" it has come, "n" its first
  *                          token, "e" its end

@@ -18,6 +18,7 @@ COLOURS = {
     "sleep": "#e8e8e8",
     "receive": "#8da0cb",
     "form": "#66c2a5",
+    "upload": "#ffd92f",
     "launch": "#fc8d62",
     "wait": "#dddddd",
     "process": "#e78ac3",
@@ -25,7 +26,7 @@ COLOURS = {
     "prefill": "#ffb14e",
     "decode": "#4e8fd0",
 }
-PHASES = ("receive", "form", "launch", "wait", "process", "send")
+PHASES = ("receive", "form", "upload", "launch", "wait", "process", "send")
 
 
 class Trace:
