@@ -355,7 +355,7 @@ struct status engine_launch(struct engine *engine, const struct batch *batch)
     if (graph)
         return engine_launch_padded(engine, batch, &graph->step, graph->graph);
     step.num_tokens = batch->num_tokens;
-    step.num_rows = batch->num_rows;
+    step.num_rows = engine_padded_rows(engine, batch->num_rows);
     step.max_extend_len = batch->max_extend_len;
     step.max_extend_rows = batch->num_extend_rows;
     step.max_kv_len = batch->max_kv_len;

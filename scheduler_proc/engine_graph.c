@@ -159,6 +159,39 @@ static struct status capture_all(struct engine *engine, struct progress *progres
     return status;
 }
 
+/*
+ * Steps that are too large for a graph meet shapes of their own; what those need is chosen now and
+ * not while streams wait. Operators choose by quarters of an octave, and all at once: where the
+ * largest step is known, so are the others.
+ */
+static struct status warm_up_large(struct engine *engine)
+{
+    const struct device_ops *ops = engine->backend.device;
+    int32_t max_tokens = engine->max_tokens, num_rows = engine->graphs[0].step.num_rows;
+    struct engine_graph_size size = {max_tokens, num_rows, true};
+    struct model_step step = step_of(engine, &size);
+    struct graph *graph = NULL;
+    struct status status;
+
+    if (max_tokens <= MIXED_MAX_TOKENS)
+        return status_ok();
+    status = capture_step(engine, &step, &graph);
+    if (status.code)
+        return status;
+    bool is_known = !ops->graph_is_provisional(graph);
+    ops->graph_destroy(&graph);
+    size.num_tokens = is_known ? max_tokens : 0;
+    for (int32_t octave = MIXED_MAX_TOKENS; size.num_tokens < max_tokens; octave *= 2)
+        for (int32_t quarter = 1; quarter <= 4 && size.num_tokens < max_tokens; quarter++) {
+            size.num_tokens = min_of(octave + octave / 4 * quarter, max_tokens);
+            step = step_of(engine, &size);
+            status = warm_up(engine, &step);
+            if (status.code)
+                return status;
+        }
+    return status;
+}
+
 struct status engine_capture(struct engine *engine)
 {
     const struct device_ops *ops = engine->backend.device;
@@ -174,6 +207,8 @@ struct status engine_capture(struct engine *engine)
     progress_begin(&progress, "capturing graphs", "sizes", (uint64_t)count);
     if (status.code == STATUS_OK)
         status = capture_all(engine, &progress, sizes, count);
+    if (status.code == STATUS_OK)
+        status = warm_up_large(engine);
     progress_end(&progress, status.code == STATUS_OK);
     if (status.code == STATUS_OK)
         status = ops->info(engine->device, &after);
@@ -205,4 +240,16 @@ const struct engine_graph *engine_find_graph(const struct engine *engine, const 
             found = graph;
     }
     return found;
+}
+
+int32_t engine_padded_rows(const struct engine *engine, int32_t num_rows)
+{
+    int32_t padded = 0;
+
+    for (int32_t i = 0; i < engine->num_graphs; i++) {
+        int32_t rows = engine->graphs[i].step.num_rows;
+        if (rows >= num_rows && (padded == 0 || rows < padded))
+            padded = rows;
+    }
+    return padded ? padded : num_rows;
 }

@@ -83,6 +83,10 @@ MUST_CHECK struct status engine_capture(struct engine *engine);
 const struct engine_graph *engine_find_graph(const struct engine *engine,
                                              const struct batch *batch);
 
+/* Rows of a captured step that hold so many: logits of other numbers of rows would be new shapes.
+ */
+int32_t engine_padded_rows(const struct engine *engine, int32_t num_rows);
+
 /* Puts step_begin and the model into the engine's stream. */
 MUST_CHECK struct status engine_enqueue(struct engine *engine, const struct model_step *step);
 

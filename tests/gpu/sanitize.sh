@@ -13,6 +13,7 @@ cd "$(dirname "$0")/../.."
 build=${MINISGL_BUILD:-build}
 export MINISGL_CUDA_MODULE=${MINISGL_CUDA_MODULE:-$build/kernels/cuda/minisgl_cuda.so}
 export MINISGL_TEST_DATA=${MINISGL_TEST_DATA:-$PWD/tests/data}
+export MINISGL_CUDA_NO_TIMING=1 # timing runs each product some hundred times
 tools=("$@")
 [ ${#tools[@]} -gt 0 ] || tools=(memcheck racecheck)
 

@@ -44,7 +44,7 @@ def check_clients(overlap):
             assert len(answers) == NUM_REQUESTS, answers
             for answer in answers:
                 assert answer.get("error", {}).get("code") in ("internal", "server_lost"), answer
-        code = server.stop()
+        code = server.process.wait(timeout=scaled(20))
         log = server.log("scheduler")
         errors = re.findall(r"^minisgl-scheduler (\d+:\d+:\d+\.\d+) error: (.*)$", log, re.MULTILINE)
         assert len(errors) == 1, log

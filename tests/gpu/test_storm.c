@@ -198,6 +198,8 @@ static void run_storm(struct storm *storm, int64_t num_steps)
         if (batch)
             rig_process(rig, batch);
         reap(storm);
+        if (storm->step % 1000 == 999) /* a sanitizer takes minutes */
+            fprintf(stderr, "storm: %d steps\n", (int)storm->step + 1);
     }
 }
 
