@@ -43,7 +43,7 @@ static struct status parse(int argc, char **argv, struct settings *s, bool *out_
                     option_int("max-prefill-length", &s->max_prefill, "N", 1, 1 << 20,
                                "prompt tokens of one step; longer prompts run in chunks (8192)")),
         option_choice("policy", &s->policy, "NAME", settings_policies,
-                      "prefill-first (default), or mixed: prompts and streams in one step"),
+                      "mixed (default): prompts and streams in one step; or prefill-first"),
         option_choice(
             "queue-order", &s->order, "NAME", orders,
             "arrival (default), or cached: of the first 16 that wait, the one with the longest "
@@ -131,7 +131,7 @@ struct status settings_parse(int argc, char **argv, struct settings *settings, b
     *settings = (struct settings){.max_running = 256,
                                   .max_prefill = 8192,
                                   .page_size = 16,
-                                  .policy = POLICY_PREFILL_FIRST,
+                                  .policy = POLICY_MIXED,
                                   .graph_max_rows = ENGINE_GRAPH_AUTO,
                                   .max_queued = 4096,
                                   .sim_step_us = 1000,
