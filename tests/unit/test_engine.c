@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "scheduler_proc/engine_internal.h"
 #include "tests/unit/golden_file.h"
 
 enum { PAGE_SIZE = 4, MAX_TOKENS = 1024 };
@@ -118,6 +119,31 @@ START_TEST(tiny_models_answer_as_transformers)
 }
 END_TEST
 
+START_TEST(sizes_of_captured_steps)
+{
+    static const int32_t max_rows[] = {0, 1, 4, 8, 72, 256, 512};
+    static const int32_t max_tokens[] = {5, 16, 72, 500, 512, 8448};
+    struct engine_graph_size sizes[ENGINE_MAX_GRAPHS];
+
+    for (size_t i = 0; i < sizeof(max_rows) / sizeof(max_rows[0]); i++)
+        for (size_t j = 0; j < sizeof(max_tokens) / sizeof(max_tokens[0]); j++) {
+            int32_t most = 0, count = engine_graph_sizes(max_rows[i], max_tokens[j], sizes);
+            ck_assert_int_le(count, ENGINE_MAX_GRAPHS);
+            for (int32_t k = 0; k < count; k++) {
+                ck_assert_int_le(sizes[k].num_rows, max_rows[i]);
+                ck_assert_int_le(sizes[k].num_rows, sizes[k].num_tokens);
+                if (!sizes[k].is_mixed)
+                    continue;
+                ck_assert_int_le(sizes[k].num_tokens, max_tokens[j]);
+                most = sizes[k].num_tokens > most ? sizes[k].num_tokens : most;
+            }
+            int32_t limit = max_tokens[j] < 512 ? max_tokens[j] : 512;
+            ck_assert_int_eq(most, max_rows[i] ? limit : 0);
+            ck_assert_int_eq(count == 0, max_rows[i] == 0);
+        }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("engine");
@@ -125,6 +151,7 @@ int main(void)
 
     tcase_set_timeout(tcase, 300);
     tcase_add_loop_test(tcase, tiny_models_answer_as_transformers, 0, 6);
+    tcase_add_test(tcase, sizes_of_captured_steps);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
