@@ -35,10 +35,10 @@ static inline size_t dtype_size(enum dtype dtype)
 struct step_begin_args {
     const void *staging; /* [num_slots][slot_size] bytes */
     size_t slot_size;
-    int32_t num_slots;
-    const int32_t *step_counter; /* steps begun so far; sample raises it at the step's end */
-    int32_t *page_table;         /* [.., page_table_stride] */
-    int32_t *token_pool;         /* [.., token_pool_stride] */
+    uint32_t num_slots;           /* a power of two, so that the counter may wrap */
+    const uint32_t *step_counter; /* steps begun so far, modulo 2^32; sample raises it at the end */
+    int32_t *page_table;          /* [.., page_table_stride] */
+    int32_t *token_pool;          /* [.., token_pool_stride] */
     int32_t page_table_stride, token_pool_stride;
     struct step_inputs inputs;
 };
@@ -201,8 +201,8 @@ struct sample_args {
     struct step_inputs inputs;
     int32_t *token_pool;
     int32_t token_pool_stride;
-    int32_t *results;      /* [R] */
-    int32_t *step_counter; /* raised by one */
+    int32_t *results;       /* [R] */
+    uint32_t *step_counter; /* raised by one */
     void *workspace;
 };
 

@@ -29,7 +29,7 @@
 #include "scheduler_proc/sim.h"
 
 enum {
-    ENGINE_NUM_SLOTS = 4,   /* of each ring; two steps are unfinished at a time */
+    ENGINE_NUM_SLOTS = 4,   /* of each ring, a power of two; two steps are unfinished */
     ENGINE_GRAPH_AUTO = -1, /* largest batch of a captured graph: as the device suggests */
     ENGINE_MAX_GRAPHS = 128,
 };

@@ -44,7 +44,8 @@ struct engine {
     void *kv_cache; /* as in struct model_step */
     void *staging;  /* [ENGINE_NUM_SLOTS] of slot_size bytes: packed blocks */
     void *inputs;   /* what step.inputs points into */
-    int32_t *page_table, *token_pool, *results, *step_counter;
+    int32_t *page_table, *token_pool, *results;
+    uint32_t *step_counter;
     size_t slot_size; /* of the staging ring, bytes */
     size_t table_bytes;
     struct model_step step; /* all of a step that stays the same */

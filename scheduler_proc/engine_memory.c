@@ -170,11 +170,11 @@ static struct status make_tables(struct engine *engine)
         status = ops->alloc(engine->device, (size_t)engine->max_rows * sizeof(int32_t),
                             (void **)&engine->results);
     if (status.code == STATUS_OK)
-        status = ops->alloc(engine->device, sizeof(int32_t), (void **)&engine->step_counter);
+        status = ops->alloc(engine->device, sizeof(uint32_t), (void **)&engine->step_counter);
     if (status.code == STATUS_OK)
         status = ops->fill(engine->engine_stream, engine->token_pool, 0, pool_bytes);
     if (status.code == STATUS_OK)
-        status = ops->fill(engine->engine_stream, engine->step_counter, 0, sizeof(int32_t));
+        status = ops->fill(engine->engine_stream, engine->step_counter, 0, sizeof(uint32_t));
     if (status.code == STATUS_OK)
         status = fill_page_table(engine, table_count);
     engine->table_bytes += table_count * sizeof(int32_t) + pool_bytes;

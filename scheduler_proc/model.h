@@ -42,8 +42,8 @@ struct model_step {
     int32_t page_size;
     void *kv_cache; /* [num_layers][2][num_slots] of model_slot_bytes */
     size_t num_slots;
-    int32_t *results;      /* [num_rows] */
-    int32_t *step_counter; /* [1]: steps begun so far; the sampler raises it */
+    int32_t *results;       /* [num_rows] */
+    uint32_t *step_counter; /* [1]: steps begun so far, modulo 2^32; the sampler raises it */
 };
 
 /* Loads the weights with a progress bar, and waits for it. */

@@ -18,13 +18,14 @@ void cpu_step_begin(struct stream *stream, const void *args)
 {
     const struct step_begin_args *a = args;
     const struct step_inputs *inputs = &a->inputs;
-    size_t slot = (size_t)(*a->step_counter % a->num_slots);
+    size_t slot = *a->step_counter % a->num_slots;
     const int32_t *block = (const void *)((const char *)a->staging + slot * a->slot_size);
     const struct step_block_header *header = (const void *)block;
     const int32_t *values = block + header->offset[STEP_VALUES];
     size_t num_tokens = (size_t)header->num_tokens, num_rows = (size_t)header->num_rows;
 
     (void)stream;
+    assert((a->num_slots & (a->num_slots - 1)) == 0);
     assert(header->num_tokens <= inputs->max_tokens && header->num_rows <= inputs->max_rows);
     write_spans((const void *)(block + header->offset[STEP_TOKEN_SPANS]), header->num_token_spans,
                 values, a->token_pool, a->token_pool_stride);

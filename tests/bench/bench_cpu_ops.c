@@ -73,7 +73,8 @@ struct bench {
     int32_t token_pool[MAX_ROWS + 1][MAX_KV];
     int32_t token_table_idx[MAX_TOKENS], positions[MAX_TOKENS], out_loc[MAX_TOKENS];
     int32_t cu_seqlens_q[MAX_ROWS + 1], kv_lens[MAX_ROWS], row_table_idx[MAX_ROWS];
-    int32_t sample_pos[MAX_ROWS], top_k[MAX_ROWS], results[MAX_ROWS], step_counter;
+    int32_t sample_pos[MAX_ROWS], top_k[MAX_ROWS], results[MAX_ROWS];
+    uint32_t step_counter;
     float temperature[MAX_ROWS], top_p[MAX_ROWS], min_p[MAX_ROWS];
     uint64_t seed[MAX_ROWS];
     double bandwidth, product_rate; /* GB/s, GFLOP/s */

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "scheduler_proc/engine_internal.h"
 #include "tests/unit/engine_rig.h"
 
 enum { NUM_REQS = 40, NUM_TOKENS = 30 };
@@ -97,6 +98,36 @@ START_TEST(launch_returns_at_once)
 }
 END_TEST
 
+/* After 2^31 and 2^32 steps the host and the device still mean the same slot. */
+START_TEST(the_step_counter_wraps)
+{
+    static const uint32_t starts[] = {INT32_MAX - 1, UINT32_MAX - 1};
+    static struct rig_answer plain[NUM_REQS];
+    struct rig_args args = {.dir = demo,
+                            .device = ENGINE_SIM,
+                            .is_overlapped = true,
+                            .page_size = 4,
+                            .chunk = 24,
+                            .max_running = 6,
+                            .num_pages = 160};
+    struct rig rig;
+
+    run_with(&args, plain);
+    for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
+        rig_open(&rig, &args);
+        ck_assert_ok(rig.engine->backend.device->stream_sync(rig.engine->engine_stream));
+        *rig.engine->step_counter = starts[i];
+        rig.engine->num_launched = rig.engine->num_waited = starts[i];
+        submit_all(&rig);
+        rig_run(&rig);
+        ck_assert_uint_eq(*rig.engine->step_counter, starts[i] + (uint32_t)rig.num_steps);
+        for (int32_t r = 0; r < NUM_REQS; r++)
+            ck_assert_mem_eq(plain[r].tokens, rig.answers[r].tokens, sizeof(plain[r].tokens));
+        rig_close(&rig);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("engine_sim");
@@ -106,6 +137,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, NULL);
     tcase_add_test(tcase, delays_change_no_token);
     tcase_add_test(tcase, launch_returns_at_once);
+    tcase_add_test(tcase, the_step_counter_wraps);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

@@ -17,7 +17,7 @@ struct sampling {
     uint64_t seed[MAX_ROWS];
     int32_t token_pool[TABLE_ROWS * POOL_STRIDE];
     int32_t results[MAX_ROWS];
-    int32_t step_counter;
+    uint32_t step_counter;
 };
 
 static void sample(const struct ops *ops, const float *logits, int32_t vocab_size,
@@ -35,7 +35,7 @@ static void sample(const struct ops *ops, const float *logits, int32_t vocab_siz
     void *workspace = ops_alloc(ops->kernels->workspace_size(ops->device, &limits));
 
     memset(s, 0xFF, sizeof(*s));
-    s->step_counter = 41;
+    s->step_counter = INT32_MAX;
     for (int32_t i = 0; i < num_rows; i++) {
         s->temperature[i] = params[i].temperature;
         s->top_p[i] = params[i].top_p;
@@ -64,7 +64,7 @@ static void sample(const struct ops *ops, const float *logits, int32_t vocab_siz
                                .workspace = workspace};
     ops_finish(ops, ops->kernels->sample(ops->stream, &args));
     free(workspace);
-    ck_assert_int_eq(s->step_counter, 42);
+    ck_assert_uint_eq(s->step_counter, (uint32_t)INT32_MAX + 1);
     for (int32_t i = 0; i < num_rows; i++) {
         int32_t written = s->token_pool[s->table_idx[i] * POOL_STRIDE + s->pos[i]];
         ck_assert_int_eq(written, s->results[i] == RESULT_NAN ? 0 : s->results[i]);

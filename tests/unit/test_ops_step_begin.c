@@ -3,7 +3,7 @@
 #include "tests/unit/ops_fixture.h"
 
 enum {
-    NUM_SLOTS = 3,
+    NUM_SLOTS = 4,
     SLOT_INTS = 512,
     MAX_TOKENS = 20,
     MAX_ROWS = 4,
@@ -65,7 +65,7 @@ START_TEST(a_block_is_scattered)
     struct ops ops;
     struct target t;
     int32_t *staging = ops_alloc(sizeof(int32_t) * NUM_SLOTS * SLOT_INTS);
-    int32_t step_counter = 7; /* slot 1 */
+    uint32_t step_counter = UINT32_MAX - 2; /* slot 1 */
     const int32_t num_tokens = 7, num_rows = 3;
 
     ck_assert(ops_open(&ops, "plain", 1));
