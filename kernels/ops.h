@@ -225,7 +225,7 @@ static inline float sample_uniform(uint64_t seed, int32_t position)
     return (float)(sample_mix(z) >> 40) * 0x1.0p-24f;
 }
 
-/* What a model will ask of the operators at most; for sizing workspaces. */
+/* What a model will ask of the operators at most. */
 struct ops_limits {
     enum dtype dtype;
     int32_t max_tokens, max_rows, max_kv_len;
@@ -235,6 +235,9 @@ struct ops_limits {
 
 struct kernels {
     const char *name;
+
+    /* Asked before anything is loaded: STATUS_UNSUPPORTED names what is beyond these operators. */
+    struct status (*check)(const struct ops_limits *limits);
 
     /* Bytes of the one workspace that operators with a workspace share. */
     size_t (*workspace_size)(struct device *device, const struct ops_limits *limits);

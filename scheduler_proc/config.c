@@ -280,7 +280,7 @@ static void read_sizes(struct object_reader *in, const struct architecture *arch
     config->vocab_size = read_int(in, "vocab_size", 1, 1 << 24, 0);
     config->hidden_size = read_int(in, "hidden_size", 1, 1 << 20, 0);
     config->num_layers = read_int(in, "num_hidden_layers", 1, MODEL_MAX_LAYERS, 0);
-    config->num_qo_heads = read_int(in, "num_attention_heads", 1, 65536, 0);
+    config->num_qo_heads = read_int(in, "num_attention_heads", 1, 65535, 0);
     config->num_kv_heads =
         read_int(in, "num_key_value_heads", 1, config->num_qo_heads, config->num_qo_heads);
     config->max_position_embeddings = read_int(in, "max_position_embeddings", 2, 1 << 30, 0);

@@ -32,25 +32,13 @@ static size_t align256(size_t size)
     return (size + 255) / 256 * 256;
 }
 
-static struct status make_scratch(struct model *model, int32_t max_seq_len)
+static struct status make_scratch(struct model *model, const struct ops_limits *limits)
 {
     const struct model_config *config = model->config;
     size_t item = dtype_size(model->dtype), tokens = (size_t)model->max_tokens;
     size_t rows = (size_t)model->max_rows, hidden = (size_t)config->hidden_size;
     size_t attended = (size_t)config->num_qo_heads * config->head_dim;
     size_t inner = (size_t)config->intermediate_size;
-    struct ops_limits limits = {.dtype = model->dtype,
-                                .max_tokens = model->max_tokens,
-                                .max_rows = model->max_rows,
-                                .max_kv_len = max_seq_len,
-                                .hidden_size = config->hidden_size,
-                                .num_qo_heads = config->num_qo_heads,
-                                .num_kv_heads = config->num_kv_heads,
-                                .head_dim = config->head_dim,
-                                .vocab_size = config->vocab_size,
-                                .num_experts = config->num_experts,
-                                .moe_top_k = config->num_experts_per_tok,
-                                .moe_inner_size = config->moe_intermediate_size};
 
     model->attended_offset = align256(tokens * (size_t)model_qkv_width(config) * item);
     model->act_offset = align256(tokens * 2 * inner * item);
@@ -66,7 +54,7 @@ static struct status make_scratch(struct model *model, int32_t max_seq_len)
         {rows * hidden * item, &model->last},
         {tokens * (size_t)config->num_experts * sizeof(float), (void **)&model->router_logits},
         {rows * (size_t)config->vocab_size * sizeof(float), (void **)&model->logits},
-        {model->kernels->workspace_size(model->device, &limits), &model->workspace},
+        {model->kernels->workspace_size(model->device, limits), &model->workspace},
     };
     for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); i++) {
         struct status status = scratch(model, buffers[i].size, buffers[i].out);
@@ -81,24 +69,38 @@ static struct status make_scratch(struct model *model, int32_t max_seq_len)
 struct status model_create(const struct model_args *args, struct model **out)
 {
     struct model *model = calloc(1, sizeof(*model));
-    struct status status = status_ok();
+    const struct model_config *config = args->config;
+    struct ops_limits limits = {.dtype = args->dtype,
+                                .max_tokens = args->max_tokens,
+                                .max_rows = args->max_rows,
+                                .max_kv_len = args->max_seq_len,
+                                .hidden_size = config->hidden_size,
+                                .num_qo_heads = config->num_qo_heads,
+                                .num_kv_heads = config->num_kv_heads,
+                                .head_dim = config->head_dim,
+                                .vocab_size = config->vocab_size,
+                                .num_experts = config->num_experts,
+                                .moe_top_k = config->num_experts_per_tok,
+                                .moe_inner_size = config->moe_intermediate_size};
+    struct status status;
 
     if (!model)
         return status_error(STATUS_NO_MEMORY, "model: no memory");
     *model = (struct model){.device_ops = args->backend->device,
                             .kernels = args->backend->kernels,
                             .device = args->device,
-                            .config = args->config,
+                            .config = config,
                             .dtype = args->dtype,
                             .max_tokens = args->max_tokens,
                             .max_rows = args->max_rows};
-    model->layers = calloc((size_t)args->config->num_layers, sizeof(struct layer));
-    if (!model->layers)
+    status = model->kernels->check(&limits);
+    model->layers = calloc((size_t)config->num_layers, sizeof(struct layer));
+    if (!model->layers && status.code == STATUS_OK)
         status = status_error(STATUS_NO_MEMORY, "model: no memory");
     if (status.code == STATUS_OK)
         status = model_load(model, args);
     if (status.code == STATUS_OK)
-        status = make_scratch(model, args->max_seq_len);
+        status = make_scratch(model, &limits);
     if (status.code) {
         model_destroy(&model);
         return status;

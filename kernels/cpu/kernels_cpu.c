@@ -8,6 +8,20 @@
 #include "kernels/cpu/weight.h"
 #include "kernels/ops.h"
 
+static struct status check_head_dim(int32_t head_dim)
+{
+    if (head_dim > ATTENTION_MAX_HEAD_DIM)
+        return status_error(STATUS_UNSUPPORTED,
+                            "head_dim %d: the cpu's attention serves at most %d", (int)head_dim,
+                            (int)ATTENTION_MAX_HEAD_DIM);
+    return status_ok();
+}
+
+static struct status check(const struct ops_limits *limits)
+{
+    return check_head_dim(limits->head_dim);
+}
+
 static struct status put_step_begin(struct stream *stream, const struct step_begin_args *args)
 {
     return cpu_stream_put(stream, cpu_step_begin, args, sizeof(*args));
@@ -45,9 +59,9 @@ static struct status put_attention(struct stream *stream, const struct attention
 {
     if (args->num_tokens == 0)
         return status_ok();
-    if (args->head_dim > ATTENTION_MAX_HEAD_DIM)
-        return status_error(STATUS_UNSUPPORTED, "attention: head_dim %d, at most %d",
-                            (int)args->head_dim, (int)ATTENTION_MAX_HEAD_DIM);
+    struct status status = check_head_dim(args->head_dim);
+    if (status.code)
+        return status;
     return cpu_stream_put(stream, cpu_stream_kernels(stream)->attention, args, sizeof(*args));
 }
 
@@ -78,6 +92,7 @@ static size_t workspace_size(struct device *device, const struct ops_limits *lim
 
 const struct kernels kernels_cpu = {
     .name = "cpu",
+    .check = check,
     .workspace_size = workspace_size,
     .linear_create = weight_linear_create,
     .linear_destroy = weight_linear_destroy,

@@ -6,8 +6,10 @@
 
 #include "kernels/cuda/cuda_util.cuh"
 
-/* attention_any.cu: any dtype, any head_dim up to 256, any mix of rows; one warp reads one key at a
- * time. */
+enum { ATTENTION_MAX_HEAD_DIM = 256 };
+
+/* attention_any.cu: any dtype, any head_dim up to that, any mix of rows; one warp reads one key at
+ * a time. */
 struct status attention_any_launch(struct stream *stream, const struct attention_args *args);
 
 /* attention_decode.cu: bfloat16 rows of one token; rows with more are left to another kernel. */
@@ -16,7 +18,9 @@ struct status attention_decode_launch(struct stream *stream, const struct attent
 size_t attention_decode_workspace(const struct device *device, const struct ops_limits *limits);
 
 /* attention_prefill.cu: bfloat16 rows of several tokens; with skip_decode rows of one are left to
- * the decode kernel. */
+ * the decode kernel. Its grid has room for so many tokens and rows of so many q heads to a kv head
+ * (group). */
+bool attention_prefill_fits(int32_t num_tokens, int32_t num_rows, int32_t group);
 bool attention_prefill_can(const struct attention_args *args);
 struct status attention_prefill_launch(struct stream *stream, const struct attention_args *args,
                                        bool skip_decode);

@@ -9,7 +9,7 @@
  */
 #include "kernels/cuda/attention.cuh"
 
-enum { WARPS = 4, MAX_HEAD_DIM = 256 };
+enum { WARPS = 4 };
 
 /* STEPS: elements of a head that each lane holds. */
 template <typename T, int STEPS>
@@ -110,9 +110,9 @@ struct status attention_any_launch(struct stream *stream, const struct attention
 {
     cudaError_t error;
 
-    if (a->head_dim > MAX_HEAD_DIM)
+    if (a->head_dim > ATTENTION_MAX_HEAD_DIM)
         return status_error(STATUS_UNSUPPORTED, "attention: head_dim %d, %d is the most",
-                            a->head_dim, (int)MAX_HEAD_DIM);
+                            a->head_dim, (int)ATTENTION_MAX_HEAD_DIM);
     if (a->dtype == DTYPE_BF16)
         error = attention_any<__nv_bfloat16>(stream, a);
     else

@@ -17,7 +17,7 @@
 #include "kernels/cuda/attention.cuh"
 #include "kernels/cuda/mma.cuh"
 
-enum { M = 128, KEYS = 64 };
+enum { M = 128, KEYS = 64, MAX_GRID_Y = 65535 };
 
 struct prefill_args {
     struct attention_args a;
@@ -387,16 +387,26 @@ static cudaError_t prefill(struct stream *stream, const struct prefill_args *arg
     return error;
 }
 
+static int64_t tiles_of(int32_t num_tokens, int32_t num_rows, int32_t group)
+{
+    return (int64_t)num_tokens * group / M + num_rows;
+}
+
+bool attention_prefill_fits(int32_t num_tokens, int32_t num_rows, int32_t group)
+{
+    return tiles_of(num_tokens, num_rows, group) <= MAX_GRID_Y;
+}
+
 struct status attention_prefill_launch(struct stream *stream, const struct attention_args *a,
                                        bool skip_decode)
 {
     int group = a->num_qo_heads / a->num_kv_heads;
     int max_rows = skip_decode && a->max_extend_rows ? a->max_extend_rows : a->num_rows;
     struct prefill_args args = {*a, page_shift_of(a->page_size), group,
-                                (int)((int64_t)a->num_tokens * group / M) + max_rows, skip_decode};
+                                (int)tiles_of(a->num_tokens, max_rows, group), skip_decode};
     cudaError_t error;
 
-    if (args.num_tiles > 65535)
+    if (!attention_prefill_fits(a->num_tokens, max_rows, group))
         return status_error(STATUS_UNSUPPORTED, "attention: %d tokens in a step are too many",
                             a->num_tokens);
     if (a->head_dim <= 64)

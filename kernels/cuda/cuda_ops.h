@@ -61,6 +61,10 @@ struct status moe_cuda(struct stream *stream, const struct moe_args *args);
 struct status sample_cuda(struct stream *stream, const struct sample_args *args);
 struct status fault_cuda(struct stream *stream);
 
+/* STATUS_UNSUPPORTED names what is beyond an operator. */
+struct status attention_cuda_check(const struct ops_limits *limits);
+struct status moe_cuda_check(int32_t num_experts);
+
 /* Bytes of workspace that each needs at most. */
 size_t attention_cuda_workspace(struct device *device, const struct ops_limits *limits);
 size_t moe_cuda_workspace(const struct ops_limits *limits);

@@ -34,6 +34,13 @@ const struct device_ops device_cuda = {
     .range_end = range_cuda_end,
 };
 
+static struct status check(const struct ops_limits *limits)
+{
+    struct status status = attention_cuda_check(limits);
+
+    return status.code ? status : moe_cuda_check(limits->num_experts);
+}
+
 static size_t workspace_size(struct device *device, const struct ops_limits *limits)
 {
     size_t size = attention_cuda_workspace(device, limits);
@@ -49,6 +56,7 @@ static size_t workspace_size(struct device *device, const struct ops_limits *lim
 
 const struct kernels kernels_cuda = {
     .name = "cuda",
+    .check = check,
     .workspace_size = workspace_size,
     .linear_create = linear_cuda_create,
     .linear_destroy = linear_cuda_destroy,

@@ -183,6 +183,14 @@ static cudaError_t moe_launch(struct stream *stream, const struct moe_args *a,
     return error;
 }
 
+extern "C" struct status moe_cuda_check(int32_t num_experts)
+{
+    if (num_experts > MAX_EXPERTS)
+        return status_error(STATUS_UNSUPPORTED, "num_experts %d: cuda serves at most %d",
+                            num_experts, (int)MAX_EXPERTS);
+    return status_ok();
+}
+
 extern "C" struct status moe_cuda(struct stream *stream, const struct moe_args *a)
 {
     struct moe_space space;
@@ -190,9 +198,9 @@ extern "C" struct status moe_cuda(struct stream *stream, const struct moe_args *
 
     if (a->num_tokens == 0)
         return status_ok();
-    if (a->experts->num_experts > MAX_EXPERTS)
-        return status_error(STATUS_UNSUPPORTED, "moe: %d experts, %d are the most",
-                            a->experts->num_experts, (int)MAX_EXPERTS);
+    struct status status = moe_cuda_check(a->experts->num_experts);
+    if (status.code)
+        return status;
     space = moe_space(a->workspace, (size_t)a->num_tokens * (size_t)a->top_k);
     if (a->experts->dtype == DTYPE_BF16)
         error = moe_launch<__nv_bfloat16>(stream, a, space);

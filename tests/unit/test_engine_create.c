@@ -1,0 +1,43 @@
+/* test_engine_create.c - the start of an engine: what is refused before weights are read, what is
+ * settled from the memory there is, of configs that no file stands behind. */
+#include <stdio.h>
+#include <string.h>
+
+#include "scheduler_proc/engine.h"
+#include "tests/unit/check_main.h"
+#include "tests/unit/check_status.h"
+
+#define LLAMA                                                                                      \
+    "{\"architectures\": [\"LlamaForCausalLM\"], \"vocab_size\": 64, \"hidden_size\": 64, "        \
+    "\"intermediate_size\": 96, \"num_hidden_layers\": 1, \"num_attention_heads\": 2, "            \
+    "\"max_position_embeddings\": 128"
+
+/* Dummy weights of that config, on the cpu. */
+static struct status create(const char *json, struct engine_config *config, struct engine **out)
+{
+    static struct model_config model;
+
+    ck_assert_ok(model_config_parse(&model, json, strlen(json), 0));
+    config->device = ENGINE_CPU;
+    config->model = &model;
+    config->dummy_weights = true;
+    config->num_threads = 1;
+    config->max_running_reqs = 2;
+    config->max_prefill_tokens = 16;
+    config->page_size = 16;
+    return engine_create(config, out);
+}
+
+START_TEST(what_the_operators_lack_is_refused_by_name)
+{
+    struct engine_config config = {0};
+    struct engine *engine = NULL;
+
+    ck_assert_fails(create(LLAMA ", \"head_dim\": 320}", &config, &engine), STATUS_UNSUPPORTED,
+                    "head_dim 320: the cpu's attention serves at most 256");
+    ck_assert_ok(create(LLAMA ", \"head_dim\": 256}", &config, &engine));
+    engine_destroy(&engine);
+}
+END_TEST
+
+CHECK_MAIN("engine_create", what_the_operators_lack_is_refused_by_name)
