@@ -146,6 +146,7 @@ static void process_row(struct scheduler *scheduler, const struct batch_row *row
         return;
     }
     if (is_nan && row->samples) {
+        scheduler->num_nan++;
         scheduler_finish_req(scheduler, req, TOKEN_NONE, FINISH_ERROR, ERROR_INTERNAL);
         return;
     }

@@ -175,14 +175,16 @@ static void send(struct loop *loop, const struct message *message)
     loop->counters.bytes_out += loop->frame.size;
 }
 
-static void note_errors(struct loop *loop, const struct token_row *rows, int32_t num_rows)
+/* Right behind a step: what its result ended as internal, its logits ended. */
+static void note_nan(struct loop *loop)
 {
+    int32_t num_rows = 0;
+    const struct token_row *rows = scheduler_outputs(loop->scheduler, &num_rows);
     int64_t skipped;
 
     for (int32_t i = 0; i < num_rows; i++) {
         if (rows[i].finish != FINISH_ERROR || rows[i].error != ERROR_INTERNAL)
             continue;
-        loop->counters.num_nan++;
         if (log_limited(&loop->nan_limit, clock_now_ns(), &skipped))
             log_error("request ended: NaN among its logits uid=%llu (%lld more such lines)",
                       (unsigned long long)rows[i].uid, (long long)skipped);
@@ -211,8 +213,6 @@ static void publish(struct loop *loop, int64_t now_ns)
         loop_trace_refusal(loop, rejections[i].uid);
     }
     loop_trace_outputs(loop, rows, num_rows);
-    if (!loop->has_failed)
-        note_errors(loop, rows, num_rows);
     scheduler_clear_outputs(loop->scheduler);
 }
 
@@ -266,6 +266,7 @@ static struct status process(struct loop *loop, const struct batch *batch)
     uint64_t range = engine_range_begin(loop->engine, "process");
     struct batch done = *batch; /* the batch is the core's again after finish_step */
     scheduler_finish_step(loop->scheduler, batch, tokens);
+    note_nan(loop);
     loop_end_process(loop, now_ns, &done);
     begin_ns = clock_now_ns();
     publish(loop, now_ns);
@@ -362,7 +363,6 @@ struct status loop_run(struct loop *loop, struct engine *engine, struct schedule
     loop->trace = trace;
     struct status status = turn_until_done(loop);
     if (status.code) {
-        loop->has_failed = true;
         scheduler_end_all(scheduler, ERROR_INTERNAL);
         publish(loop, clock_now_ns());
     }

@@ -26,7 +26,7 @@ struct loop {
     struct step_times times;
     struct loop_counters counters;
     struct log_limit garbage_limit, nan_limit;
-    bool is_draining, has_failed; /* the device has: all requests end, whatever their logits */
+    bool is_draining;
     int64_t deadline_ns;          /* of a shutdown's grace; 0: none */
     bool has_slept;               /* since the last step was launched, or there was none yet */
 };

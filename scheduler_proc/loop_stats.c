@@ -101,7 +101,7 @@ void loop_stats_write(const struct scheduler *scheduler, const struct engine_inf
     write_pages(&stats, out);
     write_steps(&stats, times, out);
     write_cpu(counters, stats.num_steps, out);
-    json_put_int(out, "nan_errors", (int64_t)counters->num_nan);
+    json_put_int(out, "nan_errors", stats.num_nan);
     json_put_int(out, "unsent_bytes", (int64_t)state->unsent_bytes);
     json_put_int(out, "frames_in", (int64_t)counters->frames_in);
     json_put_int(out, "frames_out", (int64_t)counters->frames_out);

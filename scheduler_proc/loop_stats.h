@@ -27,7 +27,6 @@ extern const char *const loop_phase_names[LOOP_NUM_PHASES];
 struct loop_counters {
     int64_t start_ns;
     uint64_t frames_in, frames_out, bytes_out, frames_dropped;
-    uint64_t num_nan; /* requests that NaN logits ended */
     int64_t phase_ns[LOOP_NUM_PHASES];
 };
 

@@ -319,5 +319,6 @@ void scheduler_get_stats(const struct scheduler *scheduler, struct scheduler_sta
         .num_finished = scheduler->num_finished,
         .num_aborted = scheduler->num_aborted,
         .num_errors = scheduler->num_errors,
+        .num_nan = scheduler->num_nan,
     };
 }

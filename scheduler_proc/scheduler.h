@@ -113,6 +113,7 @@ struct scheduler_stats {
         num_cached_tokens;       /* of admitted requests: hit rate is their ratio */
     int64_t num_admission_tries; /* only when something has changed since the last that failed */
     int64_t num_accepted, num_rejected, num_finished, num_aborted, num_errors;
+    int64_t num_nan; /* of the errors: requests that NaN logits ended */
 };
 
 void scheduler_get_stats(const struct scheduler *scheduler, struct scheduler_stats *out);

@@ -55,7 +55,7 @@ struct scheduler {
 
     int64_t num_prefill_tokens, num_decode_tokens, num_wasted_rows;
     int64_t num_prompt_tokens, num_cached_tokens, num_admission_tries;
-    int64_t num_accepted, num_rejected, num_finished, num_aborted, num_errors;
+    int64_t num_accepted, num_rejected, num_finished, num_aborted, num_errors, num_nan;
 };
 
 static inline int32_t scheduler_num_pages(const struct scheduler *scheduler, int32_t len)

@@ -287,6 +287,7 @@ START_TEST(nan_ends_its_request_alone)
     ck_assert_int_eq(rig.outputs[rig.num_outputs - 1].error, ERROR_NONE);
     rig_expect_text(&rig, 2, 60, 30, 8);
     ck_assert_int_eq(rig_stats(&rig).num_errors, 1);
+    ck_assert_int_eq(rig_stats(&rig).num_nan, 1);
     rig_expect_idle(&rig);
     rig_deinit(&rig);
 }
@@ -393,22 +394,28 @@ START_TEST(abort_of_a_client_takes_all_of_its_requests)
 }
 END_TEST
 
+/* At the end of a shutdown's grace, or after a fault of the device, which is no NaN. */
 START_TEST(end_all_ends_all)
 {
-    struct scheduler_config config = rig_config();
+    static const enum error_code codes[] = {ERROR_SHUTTING_DOWN, ERROR_INTERNAL};
 
-    config.max_running_reqs = 3;
-    rig_init(&rig, &config);
-    for (uint64_t uid = 1; uid <= 8; uid++)
-        rig_submit(&rig, uid, 20 * (int32_t)uid, 10, 8);
-    for (int i = 0; i < 3; i++)
-        rig_turn(&rig);
-    scheduler_end_all(rig.scheduler, ERROR_SHUTTING_DOWN);
-    rig_run_until_idle(&rig);
-    for (uint64_t uid = 1; uid <= 8; uid++)
-        ck_assert_int_eq(rig_finish(&rig, uid), FINISH_ERROR);
-    rig_expect_idle(&rig);
-    rig_deinit(&rig);
+    for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
+        struct scheduler_config config = rig_config();
+        config.max_running_reqs = 3;
+        rig_init(&rig, &config);
+        for (uint64_t uid = 1; uid <= 8; uid++)
+            rig_submit(&rig, uid, 20 * (int32_t)uid, 10, 8);
+        for (int j = 0; j < 3; j++)
+            rig_turn(&rig);
+        scheduler_end_all(rig.scheduler, codes[i]);
+        rig_run_until_idle(&rig);
+        for (uint64_t uid = 1; uid <= 8; uid++)
+            ck_assert_int_eq(rig_finish(&rig, uid), FINISH_ERROR);
+        ck_assert_int_eq(rig_stats(&rig).num_errors, 8);
+        ck_assert_int_eq(rig_stats(&rig).num_nan, 0);
+        rig_expect_idle(&rig);
+        rig_deinit(&rig);
+    }
 }
 END_TEST
 
