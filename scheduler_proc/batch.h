@@ -56,4 +56,11 @@ struct batch_limits {
     int32_t max_values;
 };
 
+/* Most pages that a cache can have: slot numbers, the dummy page's too, and sums of two counts of
+ * pages are int32_t. */
+static inline int32_t batch_max_pages(int32_t page_size)
+{
+    return INT32_MAX / 2 / page_size - 1;
+}
+
 #endif

@@ -67,9 +67,8 @@ struct status engine_make_cache(struct engine *engine, size_t free_bytes)
         return status_error(STATUS_NO_SPACE,
                             "no room for 2 pages of %zu bytes of KV cache beside the weights",
                             page_bytes(engine));
-    /* Slot numbers are int32. */
-    if (num_pages > INT32_MAX / engine->config.page_size - 1)
-        num_pages = INT32_MAX / engine->config.page_size - 1;
+    if (num_pages > batch_max_pages(engine->config.page_size))
+        num_pages = batch_max_pages(engine->config.page_size);
     int64_t num_slots = (num_pages + 1) * engine->config.page_size; /* with the dummy page */
     engine->info.num_pages = (int32_t)num_pages;
     if (engine->info.max_seq_len > num_pages * engine->config.page_size)

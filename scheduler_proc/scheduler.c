@@ -9,8 +9,6 @@
 #include "scheduler_proc/record.h"
 #include "scheduler_proc/scheduler_state.h"
 
-enum { MAX_RUNNING_REQS = 4096, MAX_QUEUED = 1 << 24 };
-
 static struct status check_range(const char *option, int64_t value, int64_t min, int64_t max)
 {
     if (value >= min && value <= max)
@@ -19,23 +17,22 @@ static struct status check_range(const char *option, int64_t value, int64_t min,
                         (long long)min, (long long)max);
 }
 
-/* Slot numbers, the dummy page's too, and sums of two counts of pages are int32_t. */
 static struct status check_config(const struct scheduler_config *config)
 {
     struct status status = check_range("page-size", config->page_size, 1, 65536);
 
     if (!status.code)
-        status =
-            check_range("num-pages", config->num_pages, 1, INT32_MAX / 2 / config->page_size - 1);
+        status = check_range("num-pages", config->num_pages, 1, batch_max_pages(config->page_size));
     if (!status.code)
-        status = check_range("max-running-requests", config->max_running_reqs, 1, MAX_RUNNING_REQS);
+        status =
+            check_range("max-running-requests", config->max_running_reqs, 1, SCHEDULER_MAX_RUNNING);
     if (!status.code)
         status = check_range("max-seq-len", config->max_seq_len, 2,
                              (int64_t)config->num_pages * config->page_size);
     if (!status.code)
         status = check_range("max-prefill-length", config->max_prefill_tokens, 1, 1 << 24);
     if (!status.code)
-        status = check_range("max-queued", config->max_queued, 1, MAX_QUEUED);
+        status = check_range("max-queued", config->max_queued, 1, SCHEDULER_MAX_QUEUED);
     if (!status.code)
         status = check_range("vocab-size", config->vocab_size, 1, INT32_MAX);
     return status;

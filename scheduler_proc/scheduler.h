@@ -28,6 +28,8 @@ enum queue_order {
     ORDER_CACHED, /* longest cached prefix first, among the first 16; the first is passed 8 times */
 };
 
+enum { SCHEDULER_MAX_RUNNING = 4096, SCHEDULER_MAX_QUEUED = 1 << 24 };
+
 struct scheduler_config {
     int32_t page_size, num_pages; /* num_pages: without the dummy page, whose number is num_pages */
     int32_t max_running_reqs;     /* rows; the dummy row is number max_running_reqs */

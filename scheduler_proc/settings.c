@@ -33,9 +33,9 @@ static struct status parse(int argc, char **argv, struct settings *s, bool *out_
         option_also("dummy-weight", option_flag("dummy-weights", &s->dummy_weights,
                                                 "random weights of config.json's shape")),
         option_header("Batches and memory"),
-        option_int("max-running-requests", &s->max_running, "N", 1, 65536,
+        option_int("max-running-requests", &s->max_running, "N", 1, SCHEDULER_MAX_RUNNING,
                    "requests that run at a time (256)"),
-        option_int("max-queued", &s->max_queued, "N", 1, 1 << 24,
+        option_int("max-queued", &s->max_queued, "N", 1, SCHEDULER_MAX_QUEUED,
                    "requests that may wait; beyond it they are refused as overloaded (4096)"),
         option_int("max-seq-len-override", &s->max_seq_len, "N", 2, 1 << 30,
                    "longest sequence, in place of the model's max_position_embeddings"),
@@ -114,6 +114,10 @@ static struct status check(struct settings *s)
         return status_error(STATUS_INVALID, "--endpoint: missing, where requests arrive");
     if (!s->loop.detokenizer)
         return status_error(STATUS_INVALID, "--detokenizer: missing, where tokens go");
+    if (s->num_pages > batch_max_pages((int32_t)s->page_size))
+        return status_error(STATUS_INVALID, "--num-pages: %lld, at most %d of %lld tokens each",
+                            (long long)s->num_pages, batch_max_pages((int32_t)s->page_size),
+                            (long long)s->page_size);
     if (s->step_timeout_s < 0)
         s->step_timeout_s = s->device == ENGINE_CUDA ? CUDA_STEP_TIMEOUT_S : 0;
     s->loop.run = (uint64_t)s->run;

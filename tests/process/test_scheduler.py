@@ -473,6 +473,10 @@ def test_start_fails_by_name():
         assert code == 1 and wanted in log and len(log.splitlines()) == 1, (code, log, wanted)
     code, log = start(DEMO, "--page-size", "0")
     assert code == 2 and "--page-size" in log, (code, log)
+    code, log = start(DEMO, "--max-running-requests", "4097")
+    assert code == 2 and "--max-running-requests" in log and "4096" in log, (code, log)
+    code, log = start(DEMO, "--num-pages", "70000000")
+    assert code == 2 and "--num-pages" in log and "67108862" in log, (code, log)
     code, log = start(DEMO, "--num-pages", "4", "--page-size", "16", "--endpoint", "bad://")
     assert code == 1, (code, log)
 
