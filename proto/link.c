@@ -85,7 +85,8 @@ static void set_options(struct link *link, const struct link_args *args)
 
     zsock_set_linger(sock, 0); /* link_close() says otherwise */
     zsock_set_maxmsgsize(sock, MAX_FRAME_BYTES);
-    zsock_set_sndhwm(sock, is_router(link) ? ROUTER_SEND_MARK : SEND_MARK);
+    int send_mark = is_router(link) ? ROUTER_SEND_MARK : SEND_MARK;
+    zsock_set_sndhwm(sock, args->send_mark ? args->send_mark : send_mark);
     zsock_set_rcvhwm(sock, RECEIVE_MARK);
     zsock_set_backlog(sock, BACKLOG);
     zsock_set_reconnect_ivl(sock, RECONNECT_MS);

@@ -24,6 +24,7 @@
 enum {
     MAX_FRAMES_PER_TURN = 64,       /* so that what is done gets its turn */
     ABORT_RESERVE_BYTES = 16 << 20, /* of the scheduler's queue, for aborts beyond the bound */
+    SCHEDULER_SEND_MARK = 16,       /* prompts are large: few may wait uncounted */
     INSTANCE_SHIFT = 48,
     THREADS_MS = 200, /* for the workers to end */
     LINGER_MS = 100,
@@ -346,6 +347,7 @@ static struct status open_links(struct front *front)
                             .endpoint = args->scheduler,
                             .peer = "scheduler",
                             .curve_keys = args->curve_keys,
+                            .send_mark = SCHEDULER_SEND_MARK,
                             .max_queue_bytes = args->max_unsent_bytes + ABORT_RESERVE_BYTES},
         &front->scheduler);
 }

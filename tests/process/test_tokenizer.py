@@ -203,7 +203,7 @@ class Chat(TokenizerTest):
         self.assert_refused("invalid_request", "only user, please", messages='[{"role":"system","content":"x"}]')
         answer = self.render([{"role": "user", "content": "ab"}], kwargs='{"n": 2}')
         self.assertEqual(answer["text"], "abababab")
-        self.assert_refused("too_long", "messages", messages='[{"role":"user","content":"x"}]', kwargs='{"n": 100000}')
+        self.assert_refused("invalid_request", "messages", messages='[{"role":"user","content":"x"}]', kwargs='{"n": 100000}')
         self.assert_works()
 
     def test_there_is_one_bos_and_no_second(self):
