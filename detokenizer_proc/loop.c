@@ -25,6 +25,8 @@ enum {
     ALIVE_INTERVAL_MS = 500,
     RETRY_INTERVAL_MS = 2,
     LINGER_MS = 1000,
+    LAST_INPUT_MS = 500, /* after a signal, for what the scheduler has sent, */
+    QUIET_MS = 20,       /* and the pause behind which no more is expected */
     SESSION_SHIFT =
         20, /* sessions of one process; they are numbered on from the second of its start */
     MAX_FRAME_MEMORY = 256 << 20, /* decoded; a frame of ordinary size takes a thousandth */
@@ -41,7 +43,6 @@ struct loop {
     struct loop_counters counters;
     struct log_limit garbage_limit, client_limit;
     int64_t next_alive_ns, next_retry_ns;
-    bool is_draining;
 };
 
 /* ---- sending ---- */
@@ -210,11 +211,13 @@ static bool read_input(struct loop *loop, const struct bytes *frame, struct mess
     return false;
 }
 
-static void take_input(struct loop *loop)
+/* False: there was nothing. */
+static bool take_input(struct loop *loop)
 {
     struct link_frame frame;
+    int i = 0;
 
-    for (int i = 0; i < MAX_FRAMES_PER_TURN && link_receive(loop->input, &frame); i++) {
+    for (; i < MAX_FRAMES_PER_TURN && link_receive(loop->input, &frame); i++) {
         struct message message;
         arena_reset(&loop->arena);
         loop->counters.frames_in++;
@@ -228,6 +231,7 @@ static void take_input(struct loop *loop)
         else
             drop_frame(loop, "scheduler", "neither tokens nor rejected");
     }
+    return i > 0;
 }
 
 /* Tells a peer that is perhaps no client what was wrong; it may be gone, and nobody waits. */
@@ -283,8 +287,9 @@ static struct status obey(void *process, enum control_command command, struct js
     if (command == CONTROL_STATS) {
         loop_stats_write(&loop->detokenizer, &loop->counters, clock_now_ns(), info);
     } else if (command == CONTROL_DRAIN) {
-        loop->is_draining = true;
-        log_info("draining open_requests=%zu", loop->detokenizer.num_open);
+        return status_error(STATUS_UNSUPPORTED,
+                            "command: what is queued in the scheduler is not known here; drain the "
+                            "tokenizer or the scheduler");
     } else {
         return status_error(STATUS_UNSUPPORTED,
                             "command: the detokenizer has neither the cache nor the loop of steps");
@@ -393,6 +398,21 @@ static int wait_ms(const struct loop *loop, int64_t now_ns)
     return until_ns > now_ns ? (int)((until_ns - now_ns + ns_per_ms - 1) / ns_per_ms) : 0;
 }
 
+/* What the scheduler said before it ended: until nothing has come for a moment. */
+static void take_last_input(struct loop *loop)
+{
+    int64_t now_ns = clock_now_ns(), heard_ns = now_ns;
+    const int64_t end_ns = now_ns + LAST_INPUT_MS * ns_per_ms;
+
+    while (now_ns < end_ns && now_ns - heard_ns < QUIET_MS * ns_per_ms) {
+        link_poller_wait(loop->poller, QUIET_MS / 4);
+        now_ns = clock_now_ns();
+        if (take_input(loop))
+            heard_ns = now_ns;
+        send_clients(loop);
+    }
+}
+
 void loop_run(struct loop *loop)
 {
     while (!link_interrupted()) {
@@ -405,10 +425,8 @@ void loop_run(struct loop *loop)
         retry_blocked(loop, clock_now_ns());
         send_clients(loop);
         send_aborts(loop);
-        if (loop->is_draining && detokenizer_is_idle(&loop->detokenizer))
-            return;
     }
-    take_input(loop); /* what the scheduler said before it ended */
+    take_last_input(loop);
     size_t num_open = loop->detokenizer.num_open;
     detokenizer_end_all(&loop->detokenizer, ERROR_SHUTTING_DOWN, "the server is shutting down");
     send_clients(loop);

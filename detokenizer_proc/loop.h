@@ -32,8 +32,8 @@ const char *loop_input(const struct loop *loop);
 const char *loop_endpoint(const struct loop *loop);
 const char *loop_control(const struct loop *loop); /* "" without one */
 
-/* Serves until a signal asks to stop, or until a drain has nothing left to do. Requests that are
- * open at a signal end with the error shutting_down. */
+/* Serves until a signal asks to stop. Requests that are open then, when all that the scheduler has
+ * sent is read, end with the error shutting_down. */
 void loop_run(struct loop *loop);
 
 #endif

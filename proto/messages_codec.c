@@ -210,7 +210,7 @@ struct status message_decode(const void *data, size_t size, struct arena *arena,
     struct status status = check_head(&head, &field);
     if (status.code == STATUS_OK) {
         if (head.name->type == MESSAGE_CLIENT_ABORT && head.rid.size == 0)
-            head.name++; /* the pipe's abort stands behind the client's */
+            head.name = name_of(&(struct message){.type = MESSAGE_ABORT});
         message = (struct message){.type = head.name->type, .run = head.run};
         status = decode_body(head.name->codec, &reader, map.count, arena, &message, &field);
     }

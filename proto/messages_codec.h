@@ -26,9 +26,8 @@ MUST_CHECK struct status message_encode(const struct message *message, struct fr
 
 /*
  * Decodes a frame. STATUS_FORMAT: no map, or no type: drop it. STATUS_INVALID: a message of a known
- * or unknown type with something wrong in it; *out_rid is then set to its rid if that could be read
- * (empty otherwise), and *out_field to the key at fault (static text, or ""), so that the sender
- * can be answered.
+ * or unknown type with something wrong in it; *out_fault then holds its rid if that could be read
+ * (empty otherwise), and the key at fault (static text, or ""), so that the sender can be answered.
  */
 struct message_fault {
     struct bytes rid;

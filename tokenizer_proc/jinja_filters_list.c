@@ -133,6 +133,12 @@ static bool batch(struct jinja_run *run, const struct jinja_call *call, struct j
 
     if (!jinja_want_int(run, call->bound[0], &width) || !jinja_iterate(run, call->self, &all))
         return false;
+    if (width == 0 && all->num_items) { /* as Jinja2's loop has it */
+        struct jinja_value empty = {0};
+        if (!jinja_list_value(run, JINJA_LIST, NULL, 0, &empty) ||
+            !jinja_items_add(run, &rows, empty))
+            return false;
+    }
     size_t step = width < 1 ? (all->num_items ? all->num_items : 1) : (size_t)width;
     for (size_t start = 0; start < all->num_items; start += step) {
         struct jinja_items row = {0};

@@ -112,7 +112,10 @@ static struct status render(const struct prompt_model *model, const struct gener
     if (status.code)
         return status;
     localtime_r(&now, &args.now);
-    return status_context(chat_template_render(model->chat, &args, arena, out), "messages");
+    status = chat_template_render(model->chat, &args, arena, out);
+    if (status.code == STATUS_NO_SPACE) /* of steps or memory: no length of a prompt to be named */
+        status.code = STATUS_INVALID;
+    return status_context(status, "messages");
 }
 
 /* The template's own text is control: its special tokens count. */

@@ -348,6 +348,7 @@ def test_control():
         assert d.control.ask("log_level", level="debug")["ok"]
         assert not d.control.ask("log_level", level="loud")["ok"]
         assert not d.control.ask("flush_cache")["ok"]
+        assert "tokenizer" in d.control.ask("drain")["message"]
         assert d.stats()["process"] == "minisgl-detokenizer"
         assert not d.control.ask("nonsense")["ok"]
 
@@ -367,18 +368,24 @@ def test_many_streams():
                 seen.add(delta["uid"])
 
 
-def test_drain():
+def test_what_has_arrived_before_a_signal_is_read_to_its_end():
     d = Detokenizer()
     client = d.client()
-    d.step(first(1, client, HELLO))
-    one_delta(client)
-    assert d.control.ask("drain")["ok"]
-    time.sleep(0.1)
-    assert d.process.poll() is None
-    d.step([1, WORLD, "stop"])
-    assert one_delta(client)["finish"] == "stop"
+    num = 500  # frames: more than one turn reads
+    d.step(*[first(i, client, HELLO, stream=False) for i in range(1, num + 1)])
+    d.wait_stats(open_requests=num)
+    d.process.send_signal(signal.SIGSTOP)
+    for i in range(1, num + 1):
+        d.step([i, WORLD, "length"])
+    d.process.send_signal(signal.SIGTERM)
+    d.process.send_signal(signal.SIGCONT)
+    ends = []
+    while len(ends) < num:
+        ends += client.hear()["deltas"]
+    assert {end["finish"] for end in ends} == {"length"}
     code, _, log = d.stop(None)
     assert code == 0, log
+    d.scheduler.close()
 
 
 def test_signals_end_streams_with_a_reason():
@@ -408,9 +415,8 @@ def test_last_message_arrives_at_exit():
         client = d.client()
         d.step(first(1, client, HELLO))
         one_delta(client)
-        assert d.control.ask("drain")["ok"]
         d.step([1, WORLD, "length"])
-        code, _, log = d.stop(None)
+        code, _, log = d.stop()
         assert code == 0, log
         assert one_delta(client)["finish"] == "length"
         d.scheduler.close()

@@ -136,6 +136,7 @@ static const struct {
     {"{{ d | urlencode ~ 'x' }}", "[%3C%7Cd%7C%3E]x"},
     {"{{ strftime_now(d) }}", "[<|d|>]"},
     {"{{ ('<b>a</b> ' ~ d) | striptags }}", "a"},
+    {"{{ 'ab' | batch(0) | list ~ d }}", "[[], ['a', 'b']][<|d|>]"},
     {"{{ 'ab' | wordwrap(1) ~ (d ~ ' x') | wordwrap(6) }}", "a\nb[<|d|>]\nx"},
 };
 
