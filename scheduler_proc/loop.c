@@ -14,7 +14,8 @@
 enum {
     MAX_FRAMES_PER_TURN = 1024, /* of one socket, between two steps */
     MAX_ROWS_PER_FRAME = 4096,
-    MAX_UNSENT_BYTES = 32 << 20, /* beyond: no more requests are read */
+    MAX_REPLY_BYTES_PER_FRAME = 8 << 20, /* reply_to of first rows; a link takes 64 MiB at most */
+    MAX_UNSENT_BYTES = 32 << 20,         /* beyond: no more requests are read */
     MAX_FRAME_MEMORY = 256 << 20,
     LINGER_MS = 1000,
     WATCH_INTERVAL_MS = 1000, /* of what has no event of its own */
@@ -191,6 +192,19 @@ static void note_nan(struct loop *loop)
     }
 }
 
+/* How many of the rows, at least one, make a frame of ordinary size. */
+static int32_t count_rows_of_frame(const struct token_row *rows, int32_t num_rows)
+{
+    size_t num_bytes = 0;
+    int32_t n = 0;
+
+    while (n < num_rows && n < MAX_ROWS_PER_FRAME && num_bytes < MAX_REPLY_BYTES_PER_FRAME) {
+        num_bytes += rows[n].is_first ? rows[n].reply_to.size : 0;
+        n++;
+    }
+    return n;
+}
+
 /* Sends what has been decided since the last time. */
 static void publish(struct loop *loop, int64_t now_ns)
 {
@@ -200,8 +214,8 @@ static void publish(struct loop *loop, int64_t now_ns)
 
     if (num_rows == 0 && num_rejections == 0)
         return;
-    for (int32_t i = 0; i < num_rows; i += MAX_ROWS_PER_FRAME) {
-        int32_t count = num_rows - i < MAX_ROWS_PER_FRAME ? num_rows - i : MAX_ROWS_PER_FRAME;
+    for (int32_t i = 0, count; i < num_rows; i += count) {
+        count = count_rows_of_frame(rows + i, num_rows - i);
         send(loop, &(struct message){
                        .type = MESSAGE_TOKENS,
                        .run = loop->args.run,

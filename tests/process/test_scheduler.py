@@ -46,7 +46,8 @@ class Scheduler(Process):
         sampling = {"max_tokens": 16, "seed": 0, "temperature": 0.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}
         sampling |= {"ignore_eos": False, "stop_token_ids": []}
         packed = struct.pack(f"<{len(ids)}i", *ids)
-        self.input.say("request", uid=uid, client=client, input_ids=packed, reply_to=b"r%d" % uid, **(sampling | keys))
+        keys = {"reply_to": b"r%d" % uid} | sampling | keys
+        self.input.say("request", uid=uid, client=client, input_ids=packed, **keys)
 
     def wait(self, *uids, timeout_s=60):
         """Reads until each of these requests has ended; their answers: tokens, finish, more of the first row."""
@@ -235,6 +236,25 @@ def test_what_outlasts_the_grace_gets_a_reason():
         assert answer["finish"] == "error" and answer["error"] == "shutting_down", answer
     code, seconds, log = scheduler.stop(None)
     assert code == 0 and seconds < scaled(2), log
+
+
+def test_the_ends_of_a_long_queue_come_in_frames_that_a_link_takes():
+    """4096 requests with all the stop strings that one may have: 68 MB of reply_to."""
+    scheduler = Scheduler("--device", "sim", "--sim-step-us", 100000, "--shutdown-grace", 0, "--max-running-requests", 1)
+    num = 4096
+    for uid in range(1, num + 1):
+        scheduler.request(uid, [5] * 4, max_tokens=500, ignore_eos=True, reply_to=bytes(16600))
+    while scheduler.stats()["queued"] < num - 1:
+        pass
+    scheduler.process.send_signal(signal.SIGTERM)
+    ended = set()
+    while len(ended) < num:
+        assert scheduler.detokenizer.socket.poll(scaled(5000)), len(ended)
+        frame = scheduler.detokenizer.socket.recv()
+        assert len(frame) < 16 << 20, len(frame)
+        ended |= {row[0] for row in wire.unpack(frame)["rows"] if row[2]}
+    code, _, log = scheduler.stop(None)
+    assert code == 0, log
 
 
 def test_a_detokenizer_that_takes_nothing_stops_the_steps_not_the_process():
