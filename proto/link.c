@@ -88,6 +88,7 @@ static void set_options(struct link *link, const struct link_args *args)
     int send_mark = is_router(link) ? ROUTER_SEND_MARK : SEND_MARK;
     zsock_set_sndhwm(sock, args->send_mark ? args->send_mark : send_mark);
     zsock_set_rcvhwm(sock, RECEIVE_MARK);
+    zsock_set_immediate(sock, args->only_connected);
     zsock_set_backlog(sock, BACKLOG);
     zsock_set_reconnect_ivl(sock, RECONNECT_MS);
     zsock_set_reconnect_ivl_max(sock, MAX_RECONNECT_MS);

@@ -33,6 +33,7 @@ struct link_args {
     bool bind;                        /* else connect */
     const struct client_id *identity; /* LINK_DEALER */
     size_t max_queue_bytes;           /* of the own send queue; 0: 64 MiB */
+    bool only_connected;              /* ZeroMQ takes nothing for a peer that is not there yet */
     int send_mark;                    /* frames behind it, inside ZeroMQ; 0: 1000, LINK_ROUTER 64 */
     /*
      * CURVE, for tcp beyond loopback; NULL: none. A directory of certificates as zcert and PyZMQ

@@ -37,6 +37,30 @@ class MsgTest(ProcessTest):
         self.assertEqual(json.loads(generate["messages"]), [{"role": "user", "content": "é"}])
         self.assertEqual(pull.recv(), b"\xc0\xff")
 
+    def test_send_says_when_nobody_is_there(self):
+        for args in (("--push", "--connect"), ("--push", "--bind"), ("--dealer", "--connect")):
+            code, _, errors = self.run_msg("send", *args, self.endpoint("nobody"), lines=[{"type": "ping"}])
+            self.assertEqual(code, 1)
+            self.assertIn("nobody is there", errors)
+
+    def test_send_answers_as_a_router_and_as_a_control_endpoint(self):
+        """A line's peer is the asker's identity; of a --rep, with a byte that says whether its frame had an empty part."""
+        for kind, flag in (("--router", ""), ("--rep", "00")):
+            server = subprocess.Popen([MSG, "send", kind, "--bind", self.endpoint("a")], stdin=subprocess.PIPE,
+                                      stderr=subprocess.PIPE, text=True)
+            self.processes.append(server)
+            client = self.context.socket(zmq.DEALER)
+            self.sockets.append(client)
+            client.setsockopt(zmq.ROUTING_ID, CLIENT)
+            client.rcvtimeo = int(WAIT_S * 1000)
+            events = client.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED)
+            self.sockets.append(events)
+            client.connect(self.endpoint("a"))
+            self.assertTrue(events.poll(WAIT_S * 1000))
+            _, errors = server.communicate(json.dumps({"type": "alive", "peer": CLIENT.hex() + flag}) + "\n", WAIT_S)
+            self.assertEqual((server.returncode, errors), (0, ""))
+            self.assertEqual(self.receive(client), {"type": "alive", "v": 1})
+
     def test_recv_prints_what_comes(self):
         push = self.socket(zmq.PUSH, "a")
         reply_to = msgpack.packb({"client": CLIENT, "rid": "r"})

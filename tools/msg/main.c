@@ -137,6 +137,24 @@ static struct status receive_all(struct session *session)
     return status;
 }
 
+/* Waits until the link has passed on what it was given. */
+static struct status flush(struct session *session)
+{
+    int64_t deadline_ns = clock_now_ns() + LINGER_MS * ns_per_ms;
+    struct link_poller *poller = NULL;
+    struct status status = link_poller_open(&session->link, 1, &poller);
+
+    while (!status.code && !link_flush(session->link)) {
+        if (clock_now_ns() >= deadline_ns || link_interrupted())
+            status = status_error(STATUS_GONE, "%.80s: nobody is there; not sent",
+                                  link_endpoint(session->link));
+        else
+            link_poller_wait(poller, POLL_MS / 10);
+    }
+    link_poller_close(&poller);
+    return status;
+}
+
 /* Sends stdin's lines; with request, each is followed by its answer (or count of them). */
 static struct status send_all(struct session *session)
 {
@@ -163,6 +181,8 @@ static struct status send_all(struct session *session)
             status = status_error(STATUS_NOT_FOUND, "no answer came");
     }
     free(line);
+    if (status.code == STATUS_OK && session->options->verb == VERB_SEND)
+        status = flush(session);
     return status;
 }
 
@@ -184,26 +204,20 @@ static struct status parse(int argc, char **argv, struct msg_options *options, b
             "\"peer\", in hexadecimal.\n\n"
             "  echo '{\"type\":\"ping\"}' | minisgl-msg request --req --connect ipc:///run/x.ipc"};
     const struct option_spec specs[] = {
-        {"connect", NULL, OPTION_STRING, &options->connect, "ENDPOINT",
-         "ipc:///path or tcp://host:port", NULL, 0, 0},
-        {"bind", NULL, OPTION_STRING, &options->bind, "ENDPOINT",
-         "the same, for others to connect to", NULL, 0, 0},
-        {"push", NULL, OPTION_FLAG, &options->push, NULL, "kind of socket", NULL, 0, 0},
-        {"pull", NULL, OPTION_FLAG, &options->pull, NULL, "kind of socket", NULL, 0, 0},
-        {"dealer", NULL, OPTION_FLAG, &options->dealer, NULL, "kind of socket: a client", NULL, 0,
-         0},
-        {"router", NULL, OPTION_FLAG, &options->router, NULL, "kind of socket: a server of clients",
-         NULL, 0, 0},
-        {"req", NULL, OPTION_FLAG, &options->req, NULL, "kind of socket: asks control endpoints",
-         NULL, 0, 0},
-        {"rep", NULL, OPTION_FLAG, &options->rep, NULL, "kind of socket: a control endpoint", NULL,
-         0, 0},
-        {"identity", NULL, OPTION_STRING, &options->identity, "HEX",
-         "of a --dealer: 32 digits, not starting with 00", NULL, 0, 0},
-        {"count", NULL, OPTION_INT, &options->count, "N",
-         "recv: end after N messages; request: N answers to each line", NULL, 0, 1e15},
-        {"timeout", NULL, OPTION_DOUBLE, &options->timeout_s, "S",
-         "recv: end after S seconds; request: wait S for an answer", NULL, 0, 1e6},
+        option_string("connect", &options->connect, "ENDPOINT", "ipc:///path or tcp://host:port"),
+        option_string("bind", &options->bind, "ENDPOINT", "the same, for others to connect to"),
+        option_flag("push", &options->push, "kind of socket"),
+        option_flag("pull", &options->pull, "kind of socket"),
+        option_flag("dealer", &options->dealer, "kind of socket: a client"),
+        option_flag("router", &options->router, "kind of socket: a server of clients"),
+        option_flag("req", &options->req, "kind of socket: asks control endpoints"),
+        option_flag("rep", &options->rep, "kind of socket: a control endpoint"),
+        option_string("identity", &options->identity, "HEX",
+                      "of a --dealer: 32 digits, not starting with 00"),
+        option_int("count", &options->count, "N", 0, 1e15,
+                   "recv: end after N messages; request: N answers to each line"),
+        option_double("timeout", &options->timeout_s, "S", 0, 1e6,
+                      "recv: end after S seconds; request: wait S for an answer"),
         {0}};
     struct option_list rest = {0};
     struct status status = options_parse(argc, argv, &usage, specs, &rest, out_done);
@@ -259,9 +273,10 @@ int main(int argc, char **argv)
     struct session session = {.options = &options};
     bool is_done = false;
     int exit_code;
-    struct status status = parse(argc, argv, &options, &is_done);
+    struct status status;
 
     log_open("minisgl-msg");
+    status = parse(argc, argv, &options, &is_done);
     if (status.code == STATUS_OK && !is_done)
         status = choose(&options, &session);
     if (options_end_here("minisgl-msg", &status, is_done, &exit_code))
@@ -271,6 +286,7 @@ int main(int argc, char **argv)
     struct link_args args = {.kind = session.kind,
                              .endpoint = options.connect ? options.connect : options.bind,
                              .bind = options.bind != NULL,
+                             .only_connected = options.verb == VERB_SEND,
                              .identity = options.identity ? &session.identity : NULL};
     status = link_open(&args, &session.link);
     if (status.code == STATUS_OK)
