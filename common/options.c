@@ -36,6 +36,17 @@ struct option_spec option_int(const char *name, int64_t *value, const char *meta
                                 .max = max};
 }
 
+struct option_spec option_uint64(const char *name, uint64_t *value, bool *is_given,
+                                 const char *metavar, const char *help)
+{
+    return (struct option_spec){.name = name,
+                                .type = OPTION_UINT64,
+                                .value = value,
+                                .is_given = is_given,
+                                .metavar = metavar,
+                                .help = help};
+}
+
 struct option_spec option_double(const char *name, double *value, const char *metavar, double min,
                                  double max, const char *help)
 {
@@ -170,6 +181,21 @@ static struct status set_number(const struct option_spec *spec, const char *text
     return status_ok();
 }
 
+static struct status set_uint64(const struct option_spec *spec, const char *text)
+{
+    char *end;
+
+    errno = 0;
+    unsigned long long number = strtoull(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end || errno) /* strtoull takes blanks and signs */
+        return status_error(STATUS_INVALID,
+                            "--%s takes a whole number from 0 to 18446744073709551615, not '%s'",
+                            spec->name, text);
+    *(uint64_t *)spec->value = number;
+    *spec->is_given = true;
+    return status_ok();
+}
+
 static struct status set_choice(const struct option_spec *spec, const char *text)
 {
     char all[96] = "";
@@ -196,6 +222,8 @@ static struct status set_value(const struct option_spec *spec, const char *text)
     case OPTION_INT:
     case OPTION_DOUBLE:
         return set_number(spec, text);
+    case OPTION_UINT64:
+        return set_uint64(spec, text);
     case OPTION_CHOICE:
         return set_choice(spec, text);
     case OPTION_LIST:

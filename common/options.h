@@ -18,6 +18,7 @@ enum option_type {
     OPTION_FLAG,
     OPTION_STRING,
     OPTION_INT,
+    OPTION_UINT64,
     OPTION_DOUBLE,
     OPTION_CHOICE,
     OPTION_LIST,
@@ -38,6 +39,7 @@ struct option_spec {
     const char *alias;
     enum option_type type;
     void *value;
+    bool *is_given; /* OPTION_UINT64: set true */
     const char *metavar;
     const char *help;
     const char *const *choices;
@@ -54,6 +56,9 @@ struct option_spec option_string(const char *name, const char **value, const cha
                                  const char *help); /* borrowed from argv */
 struct option_spec option_int(const char *name, int64_t *value, const char *metavar, double min,
                               double max, const char *help);
+/* The whole range of *value; *is_given says whether it was set, for there is no number to spare. */
+struct option_spec option_uint64(const char *name, uint64_t *value, bool *is_given,
+                                 const char *metavar, const char *help);
 struct option_spec option_double(const char *name, double *value, const char *metavar, double min,
                                  double max, const char *help);
 /* *value is the index in choices, a list that ends with NULL. */

@@ -12,6 +12,8 @@ struct values {
     bool flag;
     const char *dir;
     int64_t count;
+    uint64_t seed;
+    bool has_seed;
     double ratio;
     int colour;
     struct option_list stops;
@@ -24,6 +26,7 @@ static struct status parse(struct values *v, struct option_list *rest, int argc,
         option_flag("flag", &v->flag, "a flag"),
         option_also("directory", option_string("dir", &v->dir, "DIR", "a dir")),
         option_int("count", &v->count, "N", 1, 9, "a count"),
+        option_uint64("seed", &v->seed, &v->has_seed, "S", "a seed"),
         option_double("ratio", &v->ratio, "X", 0, 0, "a ratio"),
         option_choice("colour", &v->colour, "C", colours, "a colour"),
         option_repeated("stop", &v->stops, "STR", "strings"),
@@ -63,6 +66,7 @@ START_TEST(errors_name_the_option)
         {"--what", NULL, "unknown option"},      {"--count", NULL, "needs a value"},
         {"--count", "10", "not within 1 and 9"}, {"--count", "x", "whole number"},
         {"--colour", "blue", "red, green"},      {"--flag=1", NULL, "takes no value"},
+        {"--seed", "-1", "whole number"},        {"--seed", "18446744073709551616", "whole number"},
         {"text", NULL, "unexpected argument"},   {"-flag", NULL, "unknown option"},
     };
 
@@ -73,6 +77,18 @@ START_TEST(errors_name_the_option)
         ck_assert_int_eq(status.code, STATUS_INVALID);
         ck_assert_msg(strstr(status.msg, bad[i][2]) != NULL, "%s", status.msg);
     }
+}
+END_TEST
+
+START_TEST(a_seed_takes_all_of_its_range)
+{
+    struct values v = {0};
+    const char *argv[] = {"prog", "--seed", "18446744073709551615"};
+
+    ck_assert_int_eq(parse(&v, NULL, 1, argv).code, STATUS_OK);
+    ck_assert(!v.has_seed);
+    ck_assert_int_eq(parse(&v, NULL, 3, argv).code, STATUS_OK);
+    ck_assert(v.has_seed && v.seed == UINT64_MAX);
 }
 END_TEST
 
@@ -107,5 +123,5 @@ START_TEST(main_ends_on_help_and_on_errors)
 }
 END_TEST
 
-CHECK_MAIN("options", alias_of_one_letter_is_short, both_spellings_and_the_rest,
-           errors_name_the_option, main_ends_on_help_and_on_errors)
+CHECK_MAIN("options", a_seed_takes_all_of_its_range, alias_of_one_letter_is_short,
+           both_spellings_and_the_rest, errors_name_the_option, main_ends_on_help_and_on_errors)

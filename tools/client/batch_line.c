@@ -4,6 +4,8 @@
  */
 #include "tools/client/batch_line.h"
 
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 static struct status wrong(const char *key, const char *what)
@@ -51,14 +53,19 @@ static struct status take_top_k(const struct json_value *value, struct generate_
     return status;
 }
 
+/* Beyond int64, too: then JSON has it as it was written. */
 static struct status take_seed(const struct json_value *value, struct generate_msg *msg)
 {
-    int64_t seed = 0;
-    struct status status = take_int(value, "seed", 0, INT64_MAX, &seed);
+    char text[24] = "", *end;
 
+    if (value->type == JSON_NUMBER && value->text.size < sizeof(text))
+        memcpy(text, value->text.data, value->text.size);
+    errno = 0;
+    msg->sampling.seed = strtoull(text, &end, 10);
     msg->has_seed = true;
-    msg->sampling.seed = (uint64_t)seed;
-    return status;
+    return text[0] >= '0' && text[0] <= '9' && !*end && !errno
+               ? status_ok()
+               : wrong("seed", "a whole number from 0 to 18446744073709551615");
 }
 
 static struct status take_ids(const struct json_value *value, struct arena *arena,

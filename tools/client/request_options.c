@@ -43,10 +43,8 @@ struct status request_options_apply(struct request_options *options, struct gene
         sampling->max_tokens = (int32_t)options->max_tokens;
         msg->has_max_tokens = true;
     }
-    if (options->seed >= 0) {
-        sampling->seed = (uint64_t)options->seed;
-        msg->has_seed = true;
-    }
+    sampling->seed = options->seed;
+    msg->has_seed = options->has_seed;
     sampling->ignore_eos = options->ignore_eos;
     msg->skip_special = !options->show_special;
     return apply_stops(options, msg);

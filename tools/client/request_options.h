@@ -11,7 +11,8 @@ struct request_options {
     double temperature, top_p, min_p; /* negative: not given */
     int64_t top_k;                    /* below -1: not given */
     int64_t max_tokens;               /* 0: not given */
-    int64_t seed;                     /* negative: not given */
+    uint64_t seed;
+    bool has_seed;
     struct option_list stops;
     bool ignore_eos, show_special;
     struct bytes stop_bytes[MAX_STOP_STRINGS]; /* of stops */
@@ -19,7 +20,7 @@ struct request_options {
 
 #define REQUEST_OPTIONS_NONE                                                                       \
     {                                                                                              \
-        .temperature = -1, .top_p = -1, .min_p = -1, .top_k = -2, .seed = -1                       \
+        .temperature = -1, .top_p = -1, .min_p = -1, .top_k = -2                                   \
     }
 
 /* Entries of an option table for a struct request_options *r. */
@@ -35,8 +36,8 @@ struct request_options {
                       "choose among the likeliest that make up P together; 1: off"),               \
         option_double("min-p", &(r)->min_p, "P", 0, 1,                                             \
                       "leave out what is less likely than P times the likeliest; 0: off"),         \
-        option_int("seed", &(r)->seed, "S", 0, 9.2e18,                                             \
-                   "the same seed gives the same answer; without it one is drawn"),                \
+        option_uint64("seed", &(r)->seed, &(r)->has_seed, "S",                                     \
+                      "the same seed gives the same answer; without it one is drawn"),             \
         option_repeated("stop", &(r)->stops, "STR",                                                \
                         "end where this appears in the answer; may be repeated"),                  \
         option_flag("ignore-eos", &(r)->ignore_eos,                                                \
