@@ -106,7 +106,7 @@ class Server:
             self.answer(peer, message)
 
     def take_info(self, peer, message):
-        info = json.dumps({"pending": self.num_pending})
+        info = json.dumps({"pending": self.num_pending, "model": str(self.model), "vocab_size": 100})
         self.front.send_multipart([peer, pack("result", rid=message["rid"], info=info)])
 
     def accept(self, peer, message):
@@ -210,6 +210,8 @@ def test_options_arrive():
         message = server.heard[-1]
         assert message["input_ids"] in ([1, 2, 3], b"\1\0\0\0\2\0\0\0\3\0\0\0")
         assert (message["max_tokens"], message["temperature"], message["seed"]) == (9, 0.5, 12)
+        server.run("generate", "x", "--seed", 2**64 - 1)
+        assert server.heard[-1]["seed"] == 2**64 - 1
         assert message["stop"] == ["a", "b"] and message["ignore_eos"] is True
         assert message.get("top_k", 0) == 0 and abs(message["top_p"] - 0.9) < 1e-6
         server.run("generate", "plain")
@@ -222,7 +224,7 @@ def test_wrong_usage():
     with Server() as server:
         for args in (
             [], ["what"], ["generate"], ["generate", "a", "b"], ["generate", "a", "--what"],
-            ["generate", "a", "--top-p", "2"], ["generate", "--ids", "1,,2"], ["generate", "a", "--stop", ""],
+            ["generate", "a", "--top-p", "2"], ["generate", "a", "--seed", 2**64], ["generate", "a", "--seed", "-1"], ["generate", "--ids", "1,,2"], ["generate", "a", "--stop", ""],
             ["batch"], ["abort", "x"], ["tokenize"], ["status", "more"],
         ):  # fmt: skip
             result = server.run(*args, code=2)
@@ -350,7 +352,7 @@ def test_batch():
         {"id": "bad", "prompt": "x", "max_tokens": 3.5},
         {"id": "n", "prompt": "x", "n": 2},
         {"id": "two", "prompt": "x", "input_ids": [1]},
-        {"prompt": "no id", "seed": 3, "top_k": -1, "ignore_eos": True, "max_tokens": 10**18},
+        {"prompt": "no id", "seed": 2**64 - 1, "top_k": -1, "ignore_eos": True, "max_tokens": 10**18},
     ]
     with Server() as server:
         source, target = server.model / "in.jsonl", server.model / "out.jsonl"
@@ -367,6 +369,7 @@ def test_batch():
         for index, word in ((3, "max_tokens"), (4, "n:"), (5, "exactly one"), (7, "line 1")):
             assert out[index]["error"]["code"] == "invalid_request" and word in out[index]["error"]["message"]
         assert out[6]["text"] == "no id"
+        assert server.heard[-1]["seed"] == 2**64 - 1
         assert server.heard[-1]["max_tokens"] == 2**31 - 1 and server.heard[-1]["stream"] is False
         assert server.run("batch", "-", input='{"prompt": "x"}').stdout.startswith('{"text":"x"')
         assert server.run("batch", "/nowhere", code=1).stderr
@@ -440,6 +443,26 @@ def test_chat_sampling():
         message = server.heard[-1]
         assert abs(message["temperature"] - 0.6) < 1e-6 and message["top_k"] == 20
         assert abs(message["top_p"] - 0.5) < 1e-6
+
+
+def test_chat_with_a_server_given_by_its_endpoints():
+    """Its own word says which model it is; what is not on this host is said."""
+    with Server() as server:
+        endpoints = f"{server.endpoint('tokenizer')},{server.endpoint('detokenizer')}"
+        (server.model / "generation_config.json").write_text('{"do_sample": true, "temperature": 0.75}')
+        server.run("chat", "--endpoint", endpoints, input="Hi\n")
+        assert server.heard[-1]["temperature"] == 0.75
+        (server.model / "generation_config.json").unlink()
+        result = server.run("chat", "--endpoint", endpoints, input="Hi\n")
+        assert f"{server.model} has no generation_config.json here" in result.stderr and "temperature" not in server.heard[-1]
+
+
+def test_bench_says_what_went_wrong():
+    with Server() as server:
+        server.answer = lambda peer, message: server.refuse(peer, message, "too_long", "3000 is more than 2047")
+        result = server.run("bench", "latency", "--batches", "2", "--passes", "2", "--warmup", "0", "--json", code=1)
+        assert json.loads(result.stdout)["errors"] == 4
+        assert "4 requests ended with an error; the first: too_long: 3000 is more than 2047" in result.stderr
 
 
 class Terminal:

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/client/commands.h"
+
 void answer_deinit(struct answer *answer)
 {
     free(answer->text);
@@ -68,6 +70,25 @@ void answer_add(struct answer *answer, const struct client_event *event)
     }
     if (event->kind == CLIENT_ERROR)
         fail_bytes(answer, event->error, event->error_message);
+}
+
+bool answer_follow(struct answer *answer, struct client *client, uint64_t call, FILE *out)
+{
+    struct client_event event;
+
+    while (client_next(client, -1, &event)) {
+        if (event.call != call)
+            continue;
+        if (out && event.delta && event.delta->text.size) {
+            fwrite(event.delta->text.data, 1, event.delta->text.size, out);
+            fflush(out);
+        }
+        answer_add(answer, &event);
+        if (event.is_last)
+            return true;
+    }
+    command_abort_call(client, call);
+    return false;
 }
 
 static void write_error(const struct answer *answer, struct json_writer *out)

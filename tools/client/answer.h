@@ -7,6 +7,8 @@
 #ifndef TOOLS_CLIENT_ANSWER_H
 #define TOOLS_CLIENT_ANSWER_H
 
+#include <stdio.h>
+
 #include "common/json.h"
 #include "tools/client/client.h"
 
@@ -25,6 +27,9 @@ void answer_deinit(struct answer *answer);
 
 /* Adds an event; STATUS_NO_MEMORY makes it an error of code internal. */
 void answer_add(struct answer *answer, const struct client_event *event);
+/* Takes what comes for the call to its end; writes the text to out as it comes, unless out is NULL.
+ * False when it was interrupted: then the call is aborted. */
+bool answer_follow(struct answer *answer, struct client *client, uint64_t call, FILE *out);
 /* Makes it an error. */
 void answer_fail(struct answer *answer, enum error_code code, const char *message);
 

@@ -114,6 +114,9 @@ struct status bench_once(struct bench *bench, bench_load_maker make, int64_t siz
         status = bench_run_load(bench->client, &load, &run);
     if (!status.code)
         status = bench_measure(&run, out);
+    if (!bench->num_errors)
+        bench->first_error = run.first_error;
+    bench->num_errors += run.num_errors;
     bench_run_deinit(&run);
     bench_load_deinit(&load);
     return status;
@@ -197,46 +200,44 @@ static void set_defaults(struct bench_options *o, const char *load)
 }
 
 /* Ids are drawn below the vocabulary's size, or 10,000 as the published benchmark does. */
-static void learn_vocabulary(struct bench *bench)
+static struct status learn_vocabulary(struct bench *bench)
 {
-    struct client_event event;
     struct arena arena;
     struct json_value *info = NULL;
-    uint64_t call;
-    int64_t size = 0;
 
     bench->id_limit = 10000;
-    if (client_info(bench->client, NULL, &call).code || !client_next(bench->client, 3000, &event) ||
-        event.kind != CLIENT_RESULT)
-        return;
     arena_init(&arena, 0, 0);
-    if (!json_parse((const char *)event.result->info.data, event.result->info.size, &arena, &info)
-             .code) {
-        const struct json_value *value = json_get(info, "vocab_size");
-        size = value && value->is_integer ? value->integer : 0;
-    }
-    if (size > 0 && size < bench->id_limit)
-        bench->id_limit = (int32_t)size;
+    struct status status = command_ask_info(bench->client, &arena, &info);
+    const struct json_value *size = status.code ? NULL : json_get(info, "vocab_size");
+    if (size && size->is_integer && size->integer > 0 && size->integer < bench->id_limit)
+        bench->id_limit = (int32_t)size->integer;
     arena_deinit(&arena);
+    return status;
 }
 
 static struct status run(struct bench *bench, const char *load)
 {
     struct status status = command_connect(&bench->options.choice, &bench->server, &bench->client);
 
+    if (!status.code)
+        status = learn_vocabulary(bench);
     if (status.code)
         return status;
-    learn_vocabulary(bench);
     set_defaults(&bench->options, load);
     if (strcmp(load, "offline") == 0)
-        return run_load(bench, load, make_offline, 0);
-    if (strcmp(load, "latency") == 0)
-        return bench_each_batch(bench, run_streams);
-    if (strcmp(load, "overlap") == 0)
-        return bench_overlap(bench);
-    if (strcmp(load, "prefill") == 0)
-        return run_load(bench, load, bench_make_streams, bench->options.requests);
-    return run_load(bench, load, make_serve, 0);
+        status = run_load(bench, load, make_offline, 0);
+    else if (strcmp(load, "latency") == 0)
+        status = bench_each_batch(bench, run_streams);
+    else if (strcmp(load, "overlap") == 0)
+        status = bench_overlap(bench);
+    else if (strcmp(load, "prefill") == 0)
+        status = run_load(bench, load, bench_make_streams, bench->options.requests);
+    else
+        status = run_load(bench, load, make_serve, 0);
+    if (!status.code && bench->num_errors)
+        return status_error(STATUS_INVALID, "%zu requests ended with an error; the first: %s",
+                            bench->num_errors, bench->first_error.msg);
+    return status;
 }
 
 static bool is_load(const char *name)

@@ -20,6 +20,8 @@ struct bench {
     struct client *client; /* owned */
     struct server server;
     int32_t id_limit;
+    size_t num_errors;         /* requests of all runs that ended with one */
+    struct status first_error; /* worded for people */
 };
 
 /* Fills a load of that size; pass makes its prompts fresh. */

@@ -112,13 +112,16 @@ void bench_report(const char *load, const struct bench_figures *passes, int64_t 
         {"cached_share", "", offsetof(struct bench_figures, cached_share)},
     };
     struct json_writer out = {0};
+    size_t num_errors = 0;
 
+    for (int64_t i = 0; i < num_passes; i++)
+        num_errors += passes[i].num_errors;
     json_begin_object(&out);
     json_put_cstring(&out, "load", load);
     json_put_int(&out, "passes", num_passes);
     json_put_int(&out, "prompt_tokens", passes[0].prompt_tokens);
     json_put_int(&out, "completion_tokens", passes[0].completion_tokens);
-    json_put_int(&out, "errors", (int64_t)passes[0].num_errors);
+    json_put_int(&out, "errors", (int64_t)num_errors);
     if (!as_json)
         printf("%s: %lld prompt and %lld output tokens, medians of %lld passes\n", load,
                (long long)passes[0].prompt_tokens, (long long)passes[0].completion_tokens,
@@ -133,7 +136,5 @@ void bench_report(const char *load, const struct bench_figures *passes, int64_t 
     if (as_json && !out.failed)
         printf("%s\n", out.data);
     json_writer_deinit(&out);
-    if (passes[0].num_errors)
-        fprintf(stderr, "minisgl bench: %zu requests ended with an error\n", passes[0].num_errors);
     fflush(stdout);
 }

@@ -68,7 +68,10 @@ static void take_event(const struct client_event *event, struct bench_run *run)
     sample->is_done = true;
     if (event->kind == CLIENT_ERROR) {
         sample->error = event->error;
-        run->num_errors++;
+        if (run->num_errors++ == 0)
+            run->first_error = status_error(
+                STATUS_INVALID, "%s: %.*s", error_code_name(event->error),
+                (int)event->error_message.size, (const char *)event->error_message.data);
         return;
     }
     sample->prompt_tokens = event->delta->usage.prompt_tokens;

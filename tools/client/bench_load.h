@@ -37,7 +37,8 @@ struct bench_sample {
 struct bench_run {
     struct bench_sample *samples; /* owned, [num_requests] */
     size_t num_samples, num_errors;
-    double wall_s; /* from the first send to the last end */
+    struct status first_error; /* if there are any: code and message of the first */
+    double wall_s;             /* from the first send to the last end */
     int64_t prompt_tokens, completion_tokens, cached_tokens;
 };
 

@@ -6,6 +6,7 @@
 #include "tools/client/answer.h"
 #include "tools/client/chat_history.h"
 #include "tools/client/commands.h"
+#include "tools/client/generation_config.h"
 #include "tools/client/line_editor.h"
 
 struct chat {
@@ -45,26 +46,6 @@ static void start_over(struct chat *chat)
         chat_history_add(&chat->history, "system", chat->system, strlen(chat->system));
 }
 
-/* Prints an answer as it comes; true when it came to its end. */
-static bool follow(struct chat *chat, uint64_t call, struct answer *answer)
-{
-    struct client_event event;
-
-    while (client_next(chat->client, -1, &event)) {
-        if (event.call != call)
-            continue;
-        if (event.delta && event.delta->text.size) {
-            fwrite(event.delta->text.data, 1, event.delta->text.size, stdout);
-            fflush(stdout);
-        }
-        answer_add(answer, &event);
-        if (event.is_last)
-            return true;
-    }
-    command_abort_call(chat->client, call);
-    return false;
-}
-
 static void report(struct chat *chat, const struct answer *answer, bool ended)
 {
     if (answer->text_size == 0 || answer->text[answer->text_size - 1] != '\n')
@@ -102,7 +83,7 @@ static struct status take_turn(struct chat *chat, const char *text, size_t size)
         chat_history_cut(&chat->history, before);
         return status.code == STATUS_INTERRUPTED ? status_ok() : status;
     }
-    bool ended = follow(chat, call, &answer);
+    bool ended = answer_follow(&answer, chat->client, call, stdout);
     report(chat, &answer, ended);
     if (answer.error)
         chat_history_cut(&chat->history, before);
@@ -167,6 +148,37 @@ static struct status talk(struct chat *chat)
     return status;
 }
 
+/* A server that was given by its endpoints says itself which model it serves. */
+static struct status learn_model(struct chat *chat)
+{
+    struct json_value *info = NULL;
+    struct arena arena;
+
+    if (*chat->server.model)
+        return status_ok();
+    arena_init(&arena, 0, 0);
+    struct status status = command_ask_info(chat->client, &arena, &info);
+    const struct json_value *model = status.code ? NULL : json_get(info, "model");
+    if (model && model->type == JSON_STRING)
+        snprintf(chat->server.model, sizeof(chat->server.model), "%s", model->text.data);
+    arena_deinit(&arena);
+    return status;
+}
+
+/* As the model wants to be sampled; said when that is not known here. */
+static struct status set_sampling(struct chat *chat)
+{
+    struct status status = generation_config_apply(chat->server.model, &chat->request);
+
+    if (status.code != STATUS_NOT_FOUND)
+        return status;
+    if (!chat->choice.endpoints) /* a model without that file: its default */
+        return status_ok();
+    fprintf(stderr, "%s has no generation_config.json here: what no option says is off\n",
+            chat->server.model);
+    return status_ok();
+}
+
 int command_chat(int argc, char **argv)
 {
     struct chat chat = {.request = REQUEST_OPTIONS_NONE};
@@ -185,8 +197,11 @@ int command_chat(int argc, char **argv)
     status = command_connect(&chat.choice, &chat.server, &chat.client);
     if (!status.code)
         status = line_editor_open("> ", &chat.editor);
+    if (!status.code)
+        status = learn_model(&chat);
+    if (!status.code)
+        status = set_sampling(&chat);
     if (!status.code) {
-        chat_sampling_defaults(chat.server.model, &chat.request);
         start_over(&chat);
         status = talk(&chat);
     }

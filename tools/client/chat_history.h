@@ -1,12 +1,9 @@
-/*
- * chat_history.h - what has been said so far, as the JSON text that a chat request takes; and how
- * the model's own files want it sampled.
- */
+/* chat_history.h - what has been said so far, as the JSON text that a chat request takes. */
 #ifndef TOOLS_CLIENT_CHAT_HISTORY_H
 #define TOOLS_CLIENT_CHAT_HISTORY_H
 
 #include "common/json.h"
-#include "tools/client/request_options.h"
+#include "proto/messages.h"
 
 struct chat_history {
     struct json_writer text; /* an array that is not closed: [{...},{...} */
@@ -21,8 +18,5 @@ void chat_history_add(struct chat_history *history, const char *role, const char
 struct bytes chat_history_messages(struct chat_history *history);
 /* Takes back what was added since size was history->text.size. */
 void chat_history_cut(struct chat_history *history, size_t size);
-
-/* Fills what was not given from MODEL/generation_config.json, if that can be read. */
-void chat_sampling_defaults(const char *model, struct request_options *options);
 
 #endif

@@ -74,6 +74,19 @@ struct status command_connect(const struct server_choice *choice, struct server 
                        out);
 }
 
+struct status command_ask_info(struct client *client, struct arena *arena, struct json_value **out)
+{
+    struct client_event event;
+    uint64_t call;
+    struct status status = client_info(client, NULL, &call);
+
+    if (status.code)
+        return status;
+    if (!client_next(client, -1, &event) || event.kind != CLIENT_RESULT)
+        return status_error(STATUS_GONE, "the tokenizer does not answer");
+    return json_parse((const char *)event.result->info.data, event.result->info.size, arena, out);
+}
+
 void command_abort_call(struct client *client, uint64_t call)
 {
     int64_t deadline_ns = clock_now_ns() + 2000000000, left_ns;

@@ -6,6 +6,7 @@
 #ifndef TOOLS_CLIENT_COMMANDS_H
 #define TOOLS_CLIENT_COMMANDS_H
 
+#include "common/json.h"
 #include "common/options.h"
 #include "tools/client/client.h"
 #include "tools/client/server.h"
@@ -41,6 +42,10 @@ bool command_parse(int argc, char **argv, const struct option_usage *usage,
 /* Finds the server and connects to it; server may be NULL. */
 MUST_CHECK struct status command_connect(const struct server_choice *choice, struct server *server,
                                          struct client **out);
+
+/* The server's answer to info, in the arena. STATUS_GONE: there was none. No call is open. */
+MUST_CHECK struct status command_ask_info(struct client *client, struct arena *arena,
+                                          struct json_value **out);
 
 /*
  * Ctrl-C and SIGTERM set a flag, however often they come. command_interrupted() is true from then

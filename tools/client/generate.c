@@ -77,26 +77,6 @@ static struct status make_prompt(struct settings *s, struct generate_msg *msg)
     return status;
 }
 
-/* Follows the request to its end; false when it was interrupted. */
-static bool follow(struct client *client, uint64_t call, bool show, struct answer *answer)
-{
-    struct client_event event;
-
-    while (client_next(client, -1, &event)) {
-        if (event.call != call)
-            continue;
-        if (show && event.delta && event.delta->text.size) {
-            fwrite(event.delta->text.data, 1, event.delta->text.size, stdout);
-            fflush(stdout);
-        }
-        answer_add(answer, &event);
-        if (event.is_last)
-            return true;
-    }
-    command_abort_call(client, call);
-    return false;
-}
-
 static int finish(const struct settings *s, const struct answer *answer)
 {
     struct json_writer writer = {0};
@@ -139,7 +119,7 @@ static int generate(struct settings *s)
         status = client_generate(client, &msg, NULL, &call);
     if (status.code)
         exit_code = command_fail(status);
-    else if (follow(client, call, !s->json, &answer))
+    else if (answer_follow(&answer, client, call, s->json ? NULL : stdout))
         exit_code = finish(s, &answer);
     else
         fprintf(stderr, "\nminisgl: interrupted\n");
