@@ -93,7 +93,7 @@ def test_ovl_01_and_04_aborts_in_flight():
             take(message)
 
         client.take_reply = watch
-        for _ in range(60):
+        for _ in range(100):  # 2,000 in all
             rids = []
             for _ in range(20):
                 tokens = random.randint(1, 3)
