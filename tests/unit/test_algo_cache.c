@@ -67,7 +67,10 @@ static int load(const char *card, int version, int max)
 
     for (int i = 0; i < num; i++) {
         struct algo_entry want = entry_of(i);
-        ck_assert_mem_eq(&entries[i], &want, sizeof(want));
+        /* Between the two lie bytes of no field. */
+        ck_assert_mem_eq(&entries[i], &want,
+                         offsetof(struct algo_entry, skinny) + sizeof(want.skinny));
+        ck_assert_mem_eq(entries[i].algo, want.algo, sizeof(want.algo));
     }
     return num;
 }
