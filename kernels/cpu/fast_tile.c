@@ -63,13 +63,15 @@ SIMD_INLINE void run(const int rows, const enum layout layout, const enum dtype 
             __builtin_prefetch(line, 0, 3);
             __builtin_prefetch(line + 64, 0, 3);
         }
-        if (ahead_lines > 0)
+        if (ahead_lines > 0) {
             __builtin_prefetch(ahead, 0, 2);
-        if (ahead_lines > 1)
-            __builtin_prefetch(ahead + 64, 0, 2);
-        ahead += (size_t)ahead_lines * 64;
+            if (ahead_lines > 1)
+                __builtin_prefetch(ahead + 64, 0, 2);
+            ahead += (size_t)ahead_lines * 64;
+        }
         a += a_step;
-        panel += sizeof(w);
+        if (!from.rows)
+            panel += sizeof(w);
     }
 #pragma GCC unroll 16
     for (int m = 0; m < rows; m++)
