@@ -77,7 +77,7 @@ struct rmsnorm_args {
 /*
  * A linear layer's weight in whatever layout the back end likes best, made once at load.
  * Parts are stacked along the output (q, k, v; gate, up). data is host memory as the file has it,
- * row-major [n, k].
+ * row-major [n, k]; it need not be aligned.
  */
 struct linear_part {
     const void *data;

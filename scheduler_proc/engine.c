@@ -12,25 +12,36 @@
 
 /* ---- making it ---- */
 
+static enum dtype choose_dtype(enum engine_dtype wanted, enum dtype of_files)
+{
+    if (wanted == ENGINE_DTYPE_AUTO)
+        return of_files == DTYPE_F32 ? DTYPE_F32 : DTYPE_BF16;
+    return wanted == ENGINE_DTYPE_F32 ? DTYPE_F32 : DTYPE_BF16;
+}
+
+/* Values of the largest matrix that the model has. */
+static size_t largest_matrix(const struct model_config *model)
+{
+    const int32_t heights[] = {model->vocab_size, model->num_qo_heads * model->head_dim,
+                               model->intermediate_size, model->moe_intermediate_size,
+                               model->num_experts};
+    int32_t largest = 0;
+
+    for (size_t i = 0; i < sizeof(heights) / sizeof(heights[0]); i++)
+        largest = heights[i] > largest ? heights[i] : largest;
+    return (size_t)largest * model->hidden_size;
+}
+
 static struct status open_weights(struct engine *engine)
 {
     const struct engine_config *config = &engine->config;
     const struct model_config *model = config->model;
-    size_t largest = (size_t)model->vocab_size * model->hidden_size;
-    size_t mlp = (size_t)model->intermediate_size * model->hidden_size;
-    size_t q = (size_t)model->num_qo_heads * model->head_dim * model->hidden_size;
     struct weight_view embed;
     struct status status;
 
     if (config->dummy_weights) {
-        enum dtype dtype = config->dtype == ENGINE_DTYPE_F32    ? DTYPE_F32
-                           : config->dtype == ENGINE_DTYPE_BF16 ? DTYPE_BF16
-                           : model->dtype == DTYPE_F32          ? DTYPE_F32
-                                                                : DTYPE_BF16;
-        largest = mlp > largest ? mlp : largest;
-        largest = q > largest ? q : largest;
-        engine->dtype = dtype;
-        return weights_open_dummy(&engine->weights, dtype, largest, config->dummy_seed);
+        engine->dtype = choose_dtype(config->dtype, model->dtype);
+        return weights_open_dummy(&engine->weights, engine->dtype, largest_matrix(model));
     }
     status = weights_open(&engine->weights, config->model_dir);
     if (status.code)
@@ -41,10 +52,7 @@ static struct status open_weights(struct engine *engine)
                          model->hidden_size, &embed);
     if (status.code)
         return status;
-    engine->dtype = config->dtype == ENGINE_DTYPE_F32    ? DTYPE_F32
-                    : config->dtype == ENGINE_DTYPE_BF16 ? DTYPE_BF16
-                    : embed.dtype == DTYPE_F32           ? DTYPE_F32
-                                                         : DTYPE_BF16;
+    engine->dtype = choose_dtype(config->dtype, embed.dtype);
     return status_ok();
 }
 

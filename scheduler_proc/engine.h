@@ -43,7 +43,6 @@ struct engine_config {
     const char *model_dir;
     const struct model_config *model; /* borrowed for the engine's life */
     bool dummy_weights;
-    uint64_t dummy_seed;
     int32_t ordinal, num_threads;
     int32_t max_running_reqs, max_prefill_tokens, page_size;
     int32_t num_pages;            /* 0: from memory_ratio, or on the cpu a bounded default */

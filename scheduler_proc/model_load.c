@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "common/progress.h"
+#include "kernels/element.h"
 #include "scheduler_proc/model_internal.h"
 #include "scheduler_proc/rope.h"
 
@@ -40,7 +41,7 @@ static struct status upload(struct loader *in, const struct weight_view *view, v
     if (status.code)
         return status;
     if (ops->is_host) {
-        weights_convert(dst, model->dtype, view->data, view->dtype, view->count);
+        element_convert(dst, model->dtype, view->data, view->dtype, view->count);
         *out = dst;
         return status_ok();
     }
@@ -48,7 +49,7 @@ static struct status upload(struct loader *in, const struct weight_view *view, v
         status = ops->host_alloc(model->device, UPLOAD_BYTES, &in->upload);
     for (size_t i = 0; i < view->count && status.code == STATUS_OK; i += chunk) {
         size_t count = view->count - i < chunk ? view->count - i : chunk;
-        weights_convert(in->upload, model->dtype,
+        element_convert(in->upload, model->dtype,
                         (const char *)view->data + i * dtype_size(view->dtype), view->dtype, count);
         status =
             ops->copy(in->stream, dst + i * item, in->upload, count * item, COPY_HOST_TO_DEVICE);
@@ -73,7 +74,9 @@ static struct status load_tensor(struct loader *in, const char *name, int64_t ro
     if (status.code)
         return status;
     add_progress(in, view.count);
-    if (in->may_borrow && in->model->device_ops->is_host && view.dtype == in->model->dtype) {
+    bool is_aligned = (uintptr_t)view.data % dtype_size(view.dtype) == 0;
+    if (in->may_borrow && in->model->device_ops->is_host && view.dtype == in->model->dtype &&
+        is_aligned) {
         *out = (struct device_tensor){.data = view.data};
         return status_ok();
     }

@@ -2,15 +2,12 @@
 #include "scheduler_proc/weights.h"
 
 #include <dirent.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#include "common/hash.h"
 #include "common/json.h"
-#include "common/split.h"
 
 static const char index_name[] = "model.safetensors.index.json";
 static const char single_name[] = "model.safetensors";
@@ -18,9 +15,6 @@ static const char single_name[] = "model.safetensors";
 enum {
     INDEX_MAX_BYTES = 256 << 20,
     MAX_FILES = 4096,
-    NOISE_BLOCK = 1 << 18,  /* elements of dummies of one seed */
-    RANDOM_SLACK = 1 << 20, /* elements: dummies start at various places within it */
-    ONES_COUNT = 1 << 20,
 };
 
 static int compare_entry(const void *a, const void *b)
@@ -172,107 +166,20 @@ struct status weights_open(struct weights *weights, const char *dir)
         goto out;
     }
     note_ignored(&result, dir);
-    arena_init(&result.copies, 0, 0);
     *weights = result;
 out:
     arena_deinit(&arena);
     return status;
 }
 
-/* ---- dummies ---- */
-
-static uint64_t next_random(uint64_t *state)
+struct status weights_open_dummy(struct weights *weights, enum dtype dtype, size_t max_count)
 {
-    uint64_t x = *state;
+    struct weights result = {0};
+    struct status status = weights_dummy_init(&result.dummy, dtype, max_count);
 
-    x ^= x << 13;
-    x ^= x >> 7;
-    x ^= x << 17;
-    return *state = x;
-}
-
-/* What weights_open_dummy fills, in blocks that each have a seed of their own. */
-struct noise {
-    void *out;
-    size_t count;
-    uint64_t seed;
-    const float *values;
-    const uint16_t *halves;
-    enum dtype dtype;
-};
-
-static void fill_noise(void *arg, size_t begin, size_t end)
-{
-    const struct noise *noise = arg;
-
-    for (size_t block = begin; block < end; block++) {
-        uint64_t state = sample_mix(sample_mix(noise->seed + 1) + block) | 1;
-        size_t first = block * NOISE_BLOCK, last = first + NOISE_BLOCK;
-
-        last = last < noise->count ? last : noise->count;
-        for (size_t i = first; i < last; i += 4) {
-            uint64_t bits = next_random(&state);
-            for (size_t j = i; j < i + 4 && j < last; j++, bits >>= 16) {
-                if (noise->dtype == DTYPE_F32)
-                    ((float *)noise->out)[j] = noise->values[bits & 0xFFFF];
-                else
-                    ((uint16_t *)noise->out)[j] = noise->halves[bits & 0xFFFF];
-            }
-        }
-    }
-}
-
-struct status weights_open_dummy(struct weights *weights, enum dtype dtype, size_t max_count,
-                                 uint64_t seed)
-{
-    enum dtype stored = dtype == DTYPE_F32 ? DTYPE_F32 : DTYPE_BF16;
-    struct weights result = {.dtype = stored, .random_count = max_count + RANDOM_SLACK};
-    float *values = malloc(65536 * sizeof(float));      /* uniform, of standard deviation 0.02 */
-    uint16_t *halves = malloc(65536 * sizeof(*halves)); /* the same in bfloat16 */
-
-    result.random = malloc(result.random_count * dtype_size(stored) + 8);
-    result.ones = malloc(ONES_COUNT * dtype_size(stored));
-    if (!values || !halves || !result.random || !result.ones) {
-        free(values);
-        free(halves);
-        weights_close(&result);
-        return status_error(STATUS_NO_MEMORY, "dummy weights: no memory for %zu values", max_count);
-    }
-    for (int i = 0; i < 65536; i++)
-        values[i] = 1;
-    for (size_t i = 0; i < ONES_COUNT; i += 65536)
-        weights_convert((char *)result.ones + i * dtype_size(stored), stored, values, DTYPE_F32,
-                        65536);
-    for (int i = 0; i < 65536; i++)
-        values[i] = ((float)i - 32767.5f) / 32768 * 0.02f * 1.7320508f;
-    weights_convert(halves, DTYPE_BF16, values, DTYPE_F32, 65536);
-    struct noise noise = {result.random, result.random_count, seed, values, halves, stored};
-    split_run(fill_noise, &noise, (result.random_count + NOISE_BLOCK - 1) / NOISE_BLOCK);
-    free(values);
-    free(halves);
-    *weights = result;
-    return status_ok();
-}
-
-/* A place in the random buffer that differs from name to name. */
-static struct status get_dummy(const struct weights *weights, const char *name, size_t count,
-                               struct weight_view *out)
-{
-    static const char norm[] = "norm.weight";
-    size_t length = strlen(name);
-    bool is_norm =
-        length >= sizeof(norm) - 1 && strcmp(name + length - (sizeof(norm) - 1), norm) == 0;
-    uint64_t hash = hash_bytes(hash_start, name, length);
-
-    size_t offset = is_norm ? 0 : (size_t)(hash >> 20) % RANDOM_SLACK / 64 * 64;
-    if (count > (is_norm ? ONES_COUNT : weights->random_count - offset))
-        return status_error(STATUS_UNSUPPORTED, "%s: %zu values of a dummy are too many", name,
-                            count);
-    *out = (struct weight_view){.data = (const char *)(is_norm ? weights->ones : weights->random) +
-                                        offset * dtype_size(weights->dtype),
-                                .dtype = weights->dtype,
-                                .count = count};
-    return status_ok();
+    if (status.code == STATUS_OK)
+        *weights = result;
+    return status;
 }
 
 void weights_close(struct weights *weights)
@@ -281,9 +188,7 @@ void weights_close(struct weights *weights)
         safetensors_close(&weights->files[i]);
     free(weights->files);
     free(weights->entries);
-    free(weights->random);
-    free(weights->ones);
-    arena_deinit(&weights->copies);
+    weights_dummy_deinit(&weights->dummy);
     *weights = (struct weights){0};
 }
 
@@ -329,8 +234,10 @@ struct status weights_get(struct weights *weights, const char *name, int64_t row
     size_t count = (size_t)rows * (size_t)(cols ? cols : 1);
     struct weight_entry *entry;
 
-    if (weights->random)
-        return get_dummy(weights, name, count, out);
+    if (weights->dummy.random_count > 0) {
+        *out = (struct weight_view){.dtype = weights->dummy.dtype, .count = count};
+        return weights_dummy_get(&weights->dummy, name, count, &out->data);
+    }
     entry = find(weights, name);
     if (!entry)
         return status_error(STATUS_NOT_FOUND, "tensor %s is missing", name);
@@ -341,14 +248,8 @@ struct status weights_get(struct weights *weights, const char *name, int64_t row
     if (tensor->num_dims != (cols ? 2 : 1) || tensor->shape[0] != rows ||
         (cols && tensor->shape[1] != cols))
         return wrong_shape(tensor, name, rows, cols);
-    const void *data = tensor->data;
-    if ((uintptr_t)data % dtype_size(tensor->dtype) != 0) {
-        data = arena_copy(&weights->copies, tensor->data, tensor->size);
-        if (!data)
-            return out_of_memory();
-    }
     entry->is_used = true;
-    *out = (struct weight_view){.data = data, .dtype = tensor->dtype, .count = count};
+    *out = (struct weight_view){.data = tensor->data, .dtype = tensor->dtype, .count = count};
     return status_ok();
 }
 
@@ -379,68 +280,4 @@ size_t weights_size(const struct weights *weights)
     for (size_t i = 0; i < weights->num_files; i++)
         size += weights->files[i].map.size;
     return size;
-}
-
-/* ---- number formats ---- */
-
-static float from_bits(uint32_t bits)
-{
-    float value;
-
-    memcpy(&value, &bits, sizeof(value));
-    return value;
-}
-
-static float from_f16(uint16_t half)
-{
-    uint32_t sign = (uint32_t)(half & 0x8000) << 16;
-    uint32_t exponent = half >> 10 & 0x1F, mantissa = half & 0x3FF;
-
-    if (exponent == 0) { /* zero, or a multiple of 2^-24 */
-        float value = (float)mantissa * 0x1.0p-24f;
-        return sign ? -value : value;
-    }
-    if (exponent == 31)
-        return from_bits(sign | 0x7F800000 | mantissa << 13);
-    return from_bits(sign | (exponent + 112) << 23 | mantissa << 13);
-}
-
-static uint16_t to_bf16(float value)
-{
-    uint32_t bits;
-
-    memcpy(&bits, &value, sizeof(bits));
-    if (isnan(value))
-        return (uint16_t)(bits >> 16 | 0x40);
-    return (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
-}
-
-/* Sources come out of a mapped file: no alignment is taken for granted. */
-static float load(const void *src, enum dtype dtype, size_t i)
-{
-    uint32_t word;
-    uint16_t half;
-
-    if (dtype == DTYPE_F32) {
-        memcpy(&word, (const char *)src + i * 4, 4);
-        return from_bits(word);
-    }
-    memcpy(&half, (const char *)src + i * 2, 2);
-    return dtype == DTYPE_BF16 ? from_bits((uint32_t)half << 16) : from_f16(half);
-}
-
-void weights_convert(void *dst, enum dtype dst_dtype, const void *src, enum dtype src_dtype,
-                     size_t count)
-{
-    if (dst_dtype == src_dtype) {
-        memcpy(dst, src, count * dtype_size(dst_dtype));
-        return;
-    }
-    for (size_t i = 0; i < count; i++) {
-        float value = load(src, src_dtype, i);
-        if (dst_dtype == DTYPE_F32)
-            ((float *)dst)[i] = value;
-        else
-            ((uint16_t *)dst)[i] = to_bf16(value);
-    }
 }

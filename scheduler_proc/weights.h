@@ -14,6 +14,7 @@
 #include "common/status.h"
 #include "kernels/ops.h"
 #include "scheduler_proc/safetensors.h"
+#include "scheduler_proc/weights_dummy.h"
 
 struct weight_entry {
     const struct tensor *tensor; /* borrowed from one of the files */
@@ -25,17 +26,13 @@ struct weights {
     size_t num_files;
     struct weight_entry *entries; /* owned, [num_entries], by name */
     size_t num_entries;
-    struct arena copies; /* of tensors that stand unaligned in their file */
-    void *random;        /* owned: what every dummy tensor is cut from; NULL without */
-    size_t random_count; /* elements of it */
-    void *ones;          /* owned: what dummy norms are cut from */
-    enum dtype dtype;    /* of dummies */
-    char warning[124];   /* what was ignored, or "" */
+    struct weights_dummy dummy; /* owned: empty unless they are dummies */
+    char warning[124];          /* what was ignored, or "" */
 };
 
 /* A tensor's values in host memory, row-major. */
 struct weight_view {
-    const void *data; /* borrowed from the weights; aligned for its type */
+    const void *data; /* borrowed from the weights; a file may have it unaligned */
     enum dtype dtype;
     size_t count; /* elements */
 };
@@ -43,12 +40,9 @@ struct weight_view {
 /* Missing files, damaged ones and tensors that stand in no file are errors that name them. */
 MUST_CHECK struct status weights_open(struct weights *weights, const char *dir);
 
-/*
- * Random weights: any name is found, with any shape of at most max_count elements. All are cut from
- * one buffer, so they must be copied, not borrowed. Norms (names that end in norm.weight) are ones.
- */
+/* Dummies (weights_dummy.h) of at most max_count elements: to be copied, not borrowed. */
 MUST_CHECK struct status weights_open_dummy(struct weights *weights, enum dtype dtype,
-                                            size_t max_count, uint64_t seed);
+                                            size_t max_count);
 void weights_close(struct weights *weights);
 
 /* cols 0: a vector of rows elements. A missing tensor, another shape or type are errors that name
@@ -65,9 +59,5 @@ void weights_drop_pages(const struct weights *weights);
 
 /* Bytes of all files. */
 size_t weights_size(const struct weights *weights);
-
-/* count values from one type to another; rounds to nearest even. */
-void weights_convert(void *dst, enum dtype dst_dtype, const void *src, enum dtype src_dtype,
-                     size_t count);
 
 #endif

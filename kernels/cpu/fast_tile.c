@@ -248,6 +248,6 @@ void SIMD_NAME(tile_pack_panel)(const void *const *rows, int32_t num_rows, enum 
         SIMD_NAME(tile_pack_words)(group, 16, num_words, panel + first, WEIGHT_PANEL);
         for (int32_t i = 0; i < 16 && dtype == DTYPE_BF16 && k % 2; i++)
             panel[num_words * WEIGHT_PANEL + (size_t)(first + i)] =
-                bits_float(((const uint16_t *)group[i])[k - 1]);
+                bits_float(load_half(group[i], k - 1));
     }
 }

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kernels/cpu/element.h"
+#include "kernels/element.h"
 
 static inline uint64_t order_key(float logit, int32_t id)
 {

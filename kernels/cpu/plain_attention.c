@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "kernels/cpu/cpu_kernels.h"
-#include "kernels/cpu/element.h"
+#include "kernels/element.h"
 #include "kernels/ops.h"
 
 /* First element of position p's head in the cache. */

@@ -1,6 +1,6 @@
 /* plain_embed.c - y[t] = weight[token of t]. */
 #include "kernels/cpu/cpu_kernels.h"
-#include "kernels/cpu/element.h"
+#include "kernels/element.h"
 #include "kernels/cpu/weight.h"
 #include "kernels/ops.h"
 

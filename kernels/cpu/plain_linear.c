@@ -1,6 +1,6 @@
 /* plain_linear.c - y = x W^T + bias, or y += that; each output summed over k in order. */
 #include "kernels/cpu/cpu_kernels.h"
-#include "kernels/cpu/element.h"
+#include "kernels/element.h"
 #include "kernels/cpu/weight.h"
 #include "kernels/ops.h"
 

@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "kernels/cpu/cpu_kernels.h"
-#include "kernels/cpu/element.h"
+#include "kernels/element.h"
 #include "kernels/cpu/moe_route.h"
 #include "kernels/cpu/weight.h"
 #include "kernels/ops.h"

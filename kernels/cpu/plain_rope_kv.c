@@ -7,7 +7,7 @@
 #include <math.h>
 
 #include "kernels/cpu/cpu_kernels.h"
-#include "kernels/cpu/element.h"
+#include "kernels/element.h"
 #include "kernels/ops.h"
 
 /* 1, or what RMSNorm multiplies this head by. */

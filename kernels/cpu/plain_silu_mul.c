@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "kernels/cpu/cpu_kernels.h"
-#include "kernels/cpu/element.h"
+#include "kernels/element.h"
 #include "kernels/ops.h"
 
 void plain_silu_mul(struct stream *stream, const void *args)

@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "kernels/cpu/element.h"
+#include "kernels/element.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

@@ -5,9 +5,9 @@
 #include <sys/mman.h>
 
 #include "kernels/cpu/cpu_kernels.h"
-#include "kernels/cpu/element.h"
 #include "kernels/cpu/pool.h"
 #include "kernels/cpu/stream.h"
+#include "kernels/element.h"
 
 enum { HUGE_PAGE = 2 << 20 };
 
@@ -45,7 +45,7 @@ static void pack_row_bf16(uint16_t *panel, const struct linear_part *part, int32
     for (size_t i = 0; i < (size_t)k + (size_t)(k & 1); i++) {
         uint16_t value = 0;
         if (part && i < (size_t)k && part->dtype == DTYPE_BF16)
-            value = ((const uint16_t *)part->data)[start + i];
+            value = load_half(part->data, start + i);
         else if (part && i < (size_t)k)
             value = f32_to_bf16(element_load(part->data, part->dtype, start + i));
         panel[i / 2 * (size_t)WEIGHT_PANEL * 2 + i % 2] = value;

@@ -15,7 +15,7 @@
 
 #include "common/clock.h"
 #include "kernels/cpu/cpu_count.h"
-#include "kernels/cpu/element.h"
+#include "kernels/element.h"
 #include "kernels/cpu/pool.h"
 #include "kernels/ops.h"
 #if defined(HAVE_DNNL)

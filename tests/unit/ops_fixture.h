@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/cpu/element.h"
+#include "kernels/element.h"
 #include "kernels/ops.h"
 #include "tests/unit/check_main.h"
 

@@ -144,6 +144,45 @@ START_TEST(sizes_of_captured_steps)
 }
 END_TEST
 
+/* A header of odd size: every tensor stands unaligned in its file, and nothing is copied for it
+ * but what the decoder reads in place. */
+START_TEST(an_unaligned_file_answers_the_same)
+{
+    char dir[] = "/tmp/minisgl-engine-XXXXXX", command[2048], path[64];
+    uint8_t size[8] = {0};
+
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    snprintf(command, sizeof(command), "cp %s/tiny_models/%s/* %s", getenv("MINISGL_TEST_DATA"),
+             _i ? "llama" : "qwen2", dir);
+    ck_assert_int_eq(system(command), 0);
+    snprintf(path, sizeof(path), "%s/model.safetensors", dir);
+    FILE *file = fopen(path, "rb");
+    ck_assert_ptr_nonnull(file);
+    fseek(file, 0, SEEK_END);
+    size_t length = (size_t)ftell(file);
+    char *bytes = malloc(length);
+    rewind(file);
+    ck_assert_uint_eq(fread(bytes, 1, length, file), length);
+    fclose(file);
+    memcpy(size, bytes, 8);
+    size_t header = (size_t)size[0] | (size_t)size[1] << 8 | (size_t)size[2] << 16;
+    size_t larger = header + 1 + header % 2; /* odd */
+    for (int i = 0; i < 3; i++)
+        size[i] = (uint8_t)(larger >> 8 * i);
+    file = fopen(path, "wb");
+    fwrite(size, 1, 8, file);
+    fwrite(bytes + 8, 1, header, file);
+    for (size_t i = header; i < larger; i++)
+        fputc(' ', file);
+    fwrite(bytes + 8 + header, 1, length - 8 - header, file);
+    ck_assert_int_eq(fclose(file), 0);
+    free(bytes);
+    check_golden(dir);
+    snprintf(command, sizeof(command), "rm -r %s", dir);
+    ck_assert_int_eq(system(command), 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("engine");
@@ -151,6 +190,7 @@ int main(void)
 
     tcase_set_timeout(tcase, 300);
     tcase_add_loop_test(tcase, tiny_models_answer_as_transformers, 0, 6);
+    tcase_add_loop_test(tcase, an_unaligned_file_answers_the_same, 0, 2);
     tcase_add_test(tcase, sizes_of_captured_steps);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);

@@ -40,4 +40,29 @@ START_TEST(what_the_operators_lack_is_refused_by_name)
 }
 END_TEST
 
-CHECK_MAIN("engine_create", what_the_operators_lack_is_refused_by_name)
+/* Whichever of its matrices is the largest. */
+START_TEST(dummies_are_large_enough)
+{
+    static const char *const sizes[] = {
+        "\"vocab_size\": 64, \"intermediate_size\": 96, \"moe_intermediate_size\": 40000, "
+        "\"num_experts\": 2",
+        "\"vocab_size\": 64, \"intermediate_size\": 40000, \"moe_intermediate_size\": 16, "
+        "\"num_experts\": 2, \"mlp_only_layers\": [0]",
+    };
+
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        char json[1024];
+        struct engine_config config = {0};
+        struct engine *engine = NULL;
+        snprintf(json, sizeof(json),
+                 "{\"architectures\": [\"Qwen3MoeForCausalLM\"], \"hidden_size\": 64, "
+                 "\"num_hidden_layers\": 1, \"num_attention_heads\": 2, \"head_dim\": 32, "
+                 "\"num_experts_per_tok\": 2, \"max_position_embeddings\": 128, %s}",
+                 sizes[i]);
+        ck_assert_ok(create(json, &config, &engine));
+        engine_destroy(&engine);
+    }
+}
+END_TEST
+
+CHECK_MAIN("engine_create", what_the_operators_lack_is_refused_by_name, dummies_are_large_enough)

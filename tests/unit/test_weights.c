@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/element.h"
 #include "tests/unit/check_status.h"
 
 static char dir[64];
@@ -86,6 +87,26 @@ START_TEST(a_single_file)
 }
 END_TEST
 
+/* The header's size decides where the values stand; they are read where they are. */
+START_TEST(an_unaligned_tensor_is_not_copied)
+{
+    struct weights weights;
+    struct weight_view view;
+    bool was_unaligned = false;
+
+    for (size_t i = 1; i <= 4; i++) {
+        write_weights("model.safetensors", &"name"[4 - i], 1.5f);
+        ck_assert_ok(weights_open(&weights, dir));
+        ck_assert_ok(weights_get(&weights, &"name"[4 - i], 2, 0, &view));
+        ck_assert_ptr_eq(view.data, weights.entries[0].tensor->data);
+        ck_assert_double_eq((double)element_load(view.data, view.dtype, 1), 1.5);
+        was_unaligned |= (uintptr_t)view.data % 4 != 0;
+        weights_close(&weights);
+    }
+    ck_assert(was_unaligned);
+}
+END_TEST
+
 START_TEST(the_index_decides)
 {
     struct weights weights;
@@ -136,14 +157,14 @@ START_TEST(dummies_are_random_and_norms_are_ones)
     float values[4096];
     double sum = 0, squares = 0;
 
-    ck_assert_ok(weights_open_dummy(&weights, DTYPE_BF16, 4096, 7));
+    ck_assert_ok(weights_open_dummy(&weights, DTYPE_BF16, 4096));
     ck_assert_ok(weights_get(&weights, "x.q_proj.weight", 64, 64, &a));
     ck_assert_ok(weights_get(&weights, "y.q_proj.weight", 64, 64, &b));
     ck_assert_ok(weights_get(&weights, "x.norm.weight", 64, 0, &norm));
     ck_assert_ptr_ne(a.data, b.data);
-    weights_convert(values, DTYPE_F32, norm.data, norm.dtype, 64);
+    element_convert(values, DTYPE_F32, norm.data, norm.dtype, 64);
     ck_assert_double_eq((double)values[63], 1);
-    weights_convert(values, DTYPE_F32, a.data, a.dtype, 4096);
+    element_convert(values, DTYPE_F32, a.data, a.dtype, 4096);
     for (int i = 0; i < 4096; i++) {
         sum += (double)values[i];
         squares += (double)values[i] * (double)values[i];
@@ -164,11 +185,11 @@ START_TEST(number_formats)
     float out[7];
     uint16_t bf16[4];
 
-    weights_convert(out, DTYPE_F32, halves, DTYPE_F16, 7);
+    element_convert(out, DTYPE_F32, halves, DTYPE_F16, 7);
     for (int i = 0; i < 7; i++)
         ck_assert(isnan(expected[i]) ? isnan(out[i]) : (double)out[i] == expected[i]);
     ck_assert(signbit(out[6]));
-    weights_convert(bf16, DTYPE_BF16, floats, DTYPE_F32, 4);
+    element_convert(bf16, DTYPE_BF16, floats, DTYPE_F32, 4);
     for (int i = 0; i < 4; i++)
         ck_assert_uint_eq(bf16[i], rounded[i]);
 }
@@ -181,6 +202,7 @@ int main(void)
 
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, a_single_file);
+    tcase_add_test(tcase, an_unaligned_tensor_is_not_copied);
     tcase_add_test(tcase, the_index_decides);
     tcase_add_test(tcase, a_missing_file_is_named);
     tcase_add_test(tcase, an_index_names_files_of_its_directory_only);

@@ -1,8 +1,9 @@
 /*
- * element.h - single numbers of the three dtypes: to float32 and back, to nearest even.
+ * element.h - numbers of the three dtypes: to float32 and back, to nearest even. They are read from
+ * and written to any address: what stands in a mapped file need not be aligned.
  */
-#ifndef KERNELS_CPU_ELEMENT_H
-#define KERNELS_CPU_ELEMENT_H
+#ifndef KERNELS_ELEMENT_H
+#define KERNELS_ELEMENT_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -53,27 +54,55 @@ static inline float f16_to_f32(uint16_t value)
     return bits_float(sign | ((magnitude << 13) + ((127 - 15) << 23)));
 }
 
+static inline uint16_t load_half(const void *data, size_t i)
+{
+    uint16_t half;
+
+    memcpy(&half, (const char *)data + i * sizeof(half), sizeof(half));
+    return half;
+}
+
 /* Element i of an array of any dtype. */
 static inline float element_load(const void *data, enum dtype dtype, size_t i)
 {
+    float value = 0;
+
     switch (dtype) {
     case DTYPE_F32:
-        return ((const float *)data)[i];
+        memcpy(&value, (const char *)data + i * sizeof(value), sizeof(value));
+        break;
     case DTYPE_BF16:
-        return bf16_to_f32(((const uint16_t *)data)[i]);
+        value = bf16_to_f32(load_half(data, i));
+        break;
     case DTYPE_F16:
-        return f16_to_f32(((const uint16_t *)data)[i]);
+        value = f16_to_f32(load_half(data, i));
+        break;
     }
-    return 0;
+    return value;
 }
 
 /* Only to DTYPE_F32 and DTYPE_BF16. */
 static inline void element_store(void *data, enum dtype dtype, size_t i, float value)
 {
+    uint16_t half = f32_to_bf16(value);
+
     if (dtype == DTYPE_F32)
-        ((float *)data)[i] = value;
+        memcpy((char *)data + i * sizeof(value), &value, sizeof(value));
     else
-        ((uint16_t *)data)[i] = f32_to_bf16(value);
+        memcpy((char *)data + i * sizeof(half), &half, sizeof(half));
+}
+
+/* count values from one dtype to another, only to DTYPE_F32 and DTYPE_BF16 unless it is the same.
+ */
+static inline void element_convert(void *dst, enum dtype dst_dtype, const void *src,
+                                   enum dtype src_dtype, size_t count)
+{
+    if (dst_dtype == src_dtype) {
+        memcpy(dst, src, count * dtype_size(dst_dtype));
+        return;
+    }
+    for (size_t i = 0; i < count; i++)
+        element_store(dst, dst_dtype, i, element_load(src, src_dtype, i));
 }
 
 #endif
