@@ -138,7 +138,7 @@ def test_bench_overlap_runs_both_loops():
             load = ["--batches", "2,8", "--output-tokens", 50, "--passes", 2, "--warmup", 0]
             lines = server.client("bench", "overlap", "--json", *load).stdout.splitlines()
             rows = [json.loads(line) for line in lines]
-            assert [row["streams"] for row in rows] == [2, 8], rows
+            assert [row["streams"] for row in rows] == [2, 8] and "weight_bytes" in rows[0], rows
             assert all(row["normal_ms"] > 0 and row["overlap_ms"] > 0 for row in rows), rows
             status = server.status()["scheduler"]
             assert status["overlap"] == overlap

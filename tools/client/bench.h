@@ -20,6 +20,7 @@ struct bench {
     struct client *client; /* owned */
     struct server server;
     int32_t id_limit;
+    int64_t weight_bytes;      /* of the model; known to overlap alone */
     size_t num_errors;         /* requests of all runs that ended with one */
     struct status first_error; /* worded for people */
 };

@@ -15,7 +15,7 @@ static const enum control_command loop_commands[] = {CONTROL_NORMAL_LOOP, CONTRO
 /* What the scheduler says of itself. */
 struct scheduler_facts {
     char device[128], dtype[32];
-    double weights_mib;
+    int64_t weight_bytes;
     bool is_overlapped;
 };
 
@@ -52,7 +52,7 @@ static struct status ask_facts(const struct bench *bench, struct scheduler_facts
         const struct json_value *overlap = json_get(stats, "overlap");
         const struct json_value *weights = json_get(engine, "weight_bytes");
         *out = (struct scheduler_facts){.is_overlapped = overlap && overlap->boolean,
-                                        .weights_mib = weights ? weights->number / (1 << 20) : 0};
+                                        .weight_bytes = weights ? weights->integer : 0};
         copy_text(json_get(engine, "device"), out->device, sizeof(out->device));
         copy_text(json_get(engine, "dtype"), out->dtype, sizeof(out->dtype));
     }
@@ -100,6 +100,7 @@ static void report(const struct bench *bench, int64_t size,
     json_begin_object(&out);
     json_put_cstring(&out, "load", "overlap");
     json_put_cstring(&out, "model", bench->server.model);
+    json_put_int(&out, "weight_bytes", bench->weight_bytes);
     json_put_int(&out, "streams", size);
     json_put_int(&out, "passes", num_passes);
     json_put_double(&out, "normal_ms", normal_ms);
@@ -139,9 +140,10 @@ struct status bench_overlap(struct bench *bench)
     status = ask_facts(bench, &facts);
     if (status.code)
         return status;
+    bench->weight_bytes = facts.weight_bytes;
     if (!bench->options.json) {
-        printf("%s (%.1f MiB of weights, %s) on %s\n", bench->server.model, facts.weights_mib,
-               facts.dtype, facts.device);
+        printf("%s (%.1f MiB of weights, %s) on %s\n", bench->server.model,
+               (double)facts.weight_bytes / (1 << 20), facts.dtype, facts.device);
         printf("%lld tokens in, %lld out, medians of %lld passes\n",
                (long long)bench->options.prompt_tokens, (long long)bench->options.output_tokens,
                (long long)bench->options.passes);
