@@ -1,14 +1,18 @@
 /* text_filter.c - see text_filter.h. */
 #include "detokenizer_proc/text_filter.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "common/line_filter.h"
 #include "detokenizer_proc/stream.h"
 
 /* What one line may take: a tree of JSON values is some 50 times as large as its text. */
 enum { ARENA_MAX_SIZE = 1 << 30 };
+
+struct filter {
+    enum text_filter kind;
+    const struct vocabulary *vocabulary;
+};
 
 struct input {
     int32_t *ids; /* in the arena */
@@ -41,8 +45,6 @@ static struct status read_input(const struct json_value *line, struct arena *are
 {
     const struct json_value *skip = json_get(line, "skip_special_tokens");
 
-    if (line->type != JSON_OBJECT)
-        return status_error(STATUS_INVALID, "a line must hold an object");
     if (skip && skip->type != JSON_BOOL)
         return status_error(STATUS_INVALID, "skip_special_tokens: must be true or false");
     input->skip_special = skip && skip->boolean;
@@ -100,121 +102,43 @@ static struct status write_pieces(const struct vocabulary *vocabulary, const str
     return status_ok();
 }
 
-static void begin_line(struct json_writer *out, const struct json_value *id)
+static struct status answer(void *context, const struct json_value *line, struct arena *arena,
+                            struct json_writer *out)
 {
-    json_writer_reset(out);
-    json_begin_object(out);
-    if (id) {
-        json_key(out, "id");
-        json_write_value(out, id);
-    }
+    const struct filter *filter = context;
+    struct input input = {0};
+    struct status status = read_input(line, arena, &input);
+
+    if (status.code)
+        return status;
+    if (filter->kind == TEXT_FILTER_DECODE)
+        return write_decode(filter->vocabulary, &input, out);
+    return write_pieces(filter->vocabulary, &input, arena, out);
 }
 
-struct status text_filter_line(enum text_filter filter, const struct vocabulary *vocabulary,
+static struct line_filter filter_of(struct filter *filter)
+{
+    return (struct line_filter){.answer = answer,
+                                .context = filter,
+                                .max_line_bytes = TEXT_FILTER_MAX_LINE,
+                                .max_memory = ARENA_MAX_SIZE};
+}
+
+struct status text_filter_line(enum text_filter kind, const struct vocabulary *vocabulary,
                                const char *line, size_t size, struct arena *arena,
                                struct json_writer *out)
 {
-    struct json_value *value = NULL;
-    struct input input = {0};
-    struct status status = json_parse(line, size, arena, &value);
+    struct filter filter = {.kind = kind, .vocabulary = vocabulary};
+    struct line_filter lines = filter_of(&filter);
 
-    if (!status.code)
-        status = read_input(value, arena, &input);
-    begin_line(out, json_get(value, "id"));
-    if (!status.code) {
-        if (filter == TEXT_FILTER_DECODE)
-            status = write_decode(vocabulary, &input, out);
-        else
-            status = write_pieces(vocabulary, &input, arena, out);
-    }
-    if (status.code) {
-        begin_line(out, json_get(value, "id"));
-        json_put_cstring(out, "error", status.msg);
-    }
-    json_end_object(out);
-    return out->failed ? status_error(STATUS_NO_MEMORY, "no memory for a line") : status_ok();
+    return line_filter_line(&lines, line, size, arena, out);
 }
 
-static void write_too_long(struct json_writer *out)
+struct status text_filter_run(enum text_filter kind, const struct vocabulary *vocabulary, FILE *in,
+                              FILE *out)
 {
-    begin_line(out, NULL);
-    json_put_cstring(out, "error", "the line is too long");
-    json_end_object(out);
-}
+    struct filter filter = {.kind = kind, .vocabulary = vocabulary};
+    struct line_filter lines = filter_of(&filter);
 
-struct line {
-    char *data; /* owned */
-    size_t size, capacity;
-    bool too_long; /* data holds its start, the rest has been read over */
-};
-
-static bool line_grow(struct line *line)
-{
-    size_t capacity = line->capacity ? 2 * line->capacity : 4096;
-    char *data = realloc(line->data, capacity);
-
-    if (!data)
-        return false;
-    line->data = data;
-    line->capacity = capacity;
-    return true;
-}
-
-/* Reads up to a line feed, which is left out; false at the end of the file. */
-static bool read_line(FILE *in, struct line *line)
-{
-    int c;
-
-    line->size = 0;
-    line->too_long = false;
-    while ((c = getc_unlocked(in)) != EOF && c != '\n') {
-        if (line->size == TEXT_FILTER_MAX_LINE ||
-            (line->size == line->capacity && !line_grow(line)))
-            line->too_long = true;
-        if (!line->too_long)
-            line->data[line->size++] = (char)c;
-    }
-    return c != EOF || line->size > 0;
-}
-
-static bool is_blank(const struct line *line)
-{
-    for (size_t i = 0; i < line->size; i++)
-        if (line->data[i] != ' ' && line->data[i] != '\t' && line->data[i] != '\r')
-            return false;
-    return true;
-}
-
-struct status text_filter_run(enum text_filter filter, const struct vocabulary *vocabulary,
-                              FILE *in, FILE *out)
-{
-    struct status status = status_ok();
-    struct line line = {0};
-    struct json_writer writer = {0};
-    struct arena arena;
-
-    arena_init(&arena, 0, ARENA_MAX_SIZE);
-    while (read_line(in, &line)) {
-        if (is_blank(&line))
-            continue;
-        arena_reset(&arena);
-        if (line.too_long)
-            write_too_long(&writer);
-        else
-            status = text_filter_line(filter, vocabulary, line.data, line.size, &arena, &writer);
-        if (status.code)
-            goto out;
-        fwrite(writer.data, 1, writer.size, out);
-        if (fputc('\n', out) == EOF || fflush(out) == EOF) {
-            status = status_errno(errno, "writing a line");
-            goto out;
-        }
-    }
-    if (ferror(in))
-        status = status_errno(errno, "reading a line");
-out:
-    arena_deinit(&arena);
-    json_writer_deinit(&writer);
-    free(line.data);
-    return status;
+    return line_filter_run(&lines, in, out);
 }

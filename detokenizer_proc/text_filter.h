@@ -22,13 +22,13 @@ enum { TEXT_FILTER_MAX_LINE = 16 << 20 }; /* bytes; a longer line is at fault */
 
 /* One line, without its end, to one JSON object in out, which is reset first. The arena is for
  * scratch; the caller resets it between lines. Fails only for want of memory. */
-MUST_CHECK struct status text_filter_line(enum text_filter filter,
+MUST_CHECK struct status text_filter_line(enum text_filter kind,
                                           const struct vocabulary *vocabulary, const char *line,
                                           size_t size, struct arena *arena,
                                           struct json_writer *out);
 
 /* All lines of in. STATUS_IO when one of the two files fails. */
-MUST_CHECK struct status text_filter_run(enum text_filter filter,
-                                         const struct vocabulary *vocabulary, FILE *in, FILE *out);
+MUST_CHECK struct status text_filter_run(enum text_filter kind, const struct vocabulary *vocabulary,
+                                         FILE *in, FILE *out);
 
 #endif

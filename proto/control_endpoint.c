@@ -16,6 +16,10 @@ struct status control_endpoint_open(struct control_endpoint *endpoint, const cha
         return status_ok();
     struct status status =
         link_open(&(struct link_args){.kind = LINK_REP, .endpoint = address, .bind = true}, &link);
+    if (status.code == STATUS_INVALID && strncmp(address, "tcp://", 6) == 0) /* it has no keys */
+        return status_error(STATUS_INVALID,
+                            "%.100s: a control endpoint is ipc:///path, or tcp:// on loopback",
+                            address);
     if (status.code)
         return status;
     endpoint->link = link;

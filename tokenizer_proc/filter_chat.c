@@ -1,20 +1,12 @@
 /* filter_chat.c - see filter_chat.h. */
 #include "tokenizer_proc/filter_chat.h"
 
-#include <errno.h>
 #include <time.h>
 
-#include "common/json.h"
+#include "common/line_filter.h"
 #include "tokenizer_proc/jinja.h"
-#include "tokenizer_proc/line_reader.h"
 
 enum { MAX_LINE = 64 << 20 }; /* bytes */
-
-struct filter {
-    const struct chat_template *template; /* NULL: the filter jinja */
-    struct arena arena;
-    struct json_writer writer;
-};
 
 /* The clock of a line: its "now", or that of the host. */
 static struct status read_now(const struct json_value *line, struct tm *out)
@@ -30,7 +22,8 @@ static struct status read_now(const struct json_value *line, struct tm *out)
     return status_ok();
 }
 
-static struct status render_line(struct filter *filter, const struct json_value *line,
+static struct status render_line(const struct chat_template *template,
+                                 const struct json_value *line, struct arena *arena,
                                  struct jinja_output *out)
 {
     const struct json_value *prompt = json_get(line, "add_generation_prompt");
@@ -45,12 +38,12 @@ static struct status render_line(struct filter *filter, const struct json_value 
 
     struct status status = read_now(line, &args.now);
     if (!status.code)
-        status = chat_template_render(filter->template, &args, &filter->arena, &text);
+        status = chat_template_render(template, &args, arena, &text);
     *out = (struct jinja_output){text.text, text.size, text.ranges, text.num_ranges};
     return status;
 }
 
-static struct status jinja_line(struct filter *filter, const struct json_value *line,
+static struct status jinja_line(const struct json_value *line, struct arena *arena,
                                 struct jinja_output *out)
 {
     const struct json_value *source = json_get(line, "template");
@@ -65,7 +58,7 @@ static struct status jinja_line(struct filter *filter, const struct json_value *
     if (!status.code)
         status = jinja_compile(source->text.data, source->text.size, &template);
     if (!status.code)
-        status = jinja_render(template, &args, &filter->arena, out);
+        status = jinja_render(template, &args, arena, out);
     jinja_destroy(&template);
     return status;
 }
@@ -83,72 +76,33 @@ static void write_ranges(struct json_writer *writer, const struct jinja_output *
     json_end_array(writer);
 }
 
-/* Puts the answer to one line into the writer. */
-static void answer(struct filter *filter, struct status status, const char *data, size_t size)
+/* context: the chat template, or NULL for the filter jinja. */
+static struct status answer(void *context, const struct json_value *line, struct arena *arena,
+                            struct json_writer *out)
 {
-    struct json_writer *writer = &filter->writer;
-    struct json_value *line = NULL;
+    const struct json_value *ranges = json_get(line, "ranges");
     struct jinja_output output = {0};
+    struct status status =
+        context ? render_line(context, line, arena, &output) : jinja_line(line, arena, &output);
 
-    arena_reset(&filter->arena);
-    if (!status.code)
-        status = json_parse(data, size, &filter->arena, &line);
-    if (!status.code && line->type != JSON_OBJECT)
-        status = status_error(STATUS_FORMAT, "not a JSON object");
-    if (!status.code)
-        status = filter->template ? render_line(filter, line, &output)
-                                  : jinja_line(filter, line, &output);
-    json_writer_reset(writer);
-    json_begin_object(writer);
-    const struct json_value *id = json_get(line, "id"), *ranges = json_get(line, "ranges");
-    if (id) {
-        json_key(writer, "id");
-        json_write_value(writer, id);
-    }
-    json_key(writer, status.code ? "error" : "text");
     if (status.code)
-        json_cstring(writer, status.msg);
-    else
-        json_string(writer, output.text, output.size);
-    if (!status.code && ranges && ranges->type == JSON_BOOL && ranges->boolean)
-        write_ranges(writer, &output);
-    json_end_object(writer);
-}
-
-static struct status run(struct filter *filter, FILE *in, FILE *out)
-{
-    struct line_reader lines = {.file = in, .max_size = MAX_LINE};
-    struct status status = status_ok();
-
-    arena_init(&filter->arena, 0, 0);
-    while (!status.code && line_reader_next(&lines)) {
-        if (lines.size == 0 && !lines.status.code)
-            continue;
-        answer(filter, lines.status, lines.data, lines.size);
-        if (filter->writer.failed)
-            status = status_error(STATUS_NO_MEMORY, "no memory for an answer");
-        else if (fwrite(filter->writer.data, 1, filter->writer.size, out) != filter->writer.size ||
-                 fputc('\n', out) == EOF || fflush(out) == EOF)
-            status = status_errno(errno, "write");
-    }
-    if (!status.code && ferror(in))
-        status = status_errno(errno, "read");
-    line_reader_deinit(&lines);
-    json_writer_deinit(&filter->writer);
-    arena_deinit(&filter->arena);
+        return status;
+    json_key(out, "text");
+    json_string(out, output.text, output.size);
+    if (ranges && ranges->type == JSON_BOOL && ranges->boolean)
+        write_ranges(out, &output);
     return status;
 }
 
-struct status filter_render(const struct chat_template *template, FILE *in, FILE *out)
+struct status filter_render(struct chat_template *template, FILE *in, FILE *out)
 {
-    struct filter filter = {.template = template};
-
-    return run(&filter, in, out);
+    return line_filter_run(
+        &(struct line_filter){.answer = answer, .context = template, .max_line_bytes = MAX_LINE},
+        in, out);
 }
 
 struct status filter_jinja(FILE *in, FILE *out)
 {
-    struct filter filter = {0};
-
-    return run(&filter, in, out);
+    return line_filter_run(&(struct line_filter){.answer = answer, .max_line_bytes = MAX_LINE}, in,
+                           out);
 }

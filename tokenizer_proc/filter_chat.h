@@ -20,7 +20,7 @@
 #include "tokenizer_proc/chat_template.h"
 
 /* Run until the end of in. An error is one of reading, writing or memory, never of a line. */
-MUST_CHECK struct status filter_render(const struct chat_template *template, FILE *in, FILE *out);
+MUST_CHECK struct status filter_render(struct chat_template *template, FILE *in, FILE *out);
 MUST_CHECK struct status filter_jinja(FILE *in, FILE *out);
 
 #endif

@@ -353,6 +353,18 @@ def test_control():
         assert not d.control.ask("nonsense")["ok"]
 
 
+def test_a_control_endpoint_beyond_loopback_is_refused_in_its_own_words():
+    path = wire.folder()
+    write_model(path)
+    options = ["--input", f"ipc://{path}/i", "--scheduler", f"ipc://{path}/s", "--endpoint", f"ipc://{path}/e"]
+    try:
+        Process("detokenizer_proc/minisgl-detokenizer", "--model", path, *options, "--control", "tcp://0.0.0.0:7777")
+    except RuntimeError as error:
+        assert "loopback" in str(error) and "--curve-keys" not in str(error), error
+    else:
+        raise AssertionError("it was opened")
+
+
 def test_many_streams():
     """DET-08: 5000 open streams, each with its own stop string."""
     with Detokenizer() as d:

@@ -5,7 +5,7 @@
 
 #include "tests/unit/check_main.h"
 #include "tests/unit/golden_lines.h"
-#include "tokenizer_proc/line_reader.h"
+#include "common/line_reader.h"
 
 /* What the filter answers; to be freed. */
 static char *run(const char *in, size_t size)
@@ -47,7 +47,7 @@ START_TEST(one_answer_a_line)
         "{\"error\":\"line 1, column 2: expected a value\"}\n",
         "{\"id\":7,\"error\":\"\\\"text\\\" must be a string\"}\n",
         "{\"id\":8,\"error\":\"\\\"text\\\" must be a string\"}\n",
-        "{\"error\":\"not a JSON object\"}\n",
+        "{\"error\":\"a line must hold an object\"}\n",
         "{\"ids\":[2268]}\n",
         "{\"ids\":[]}\n",
     };

@@ -84,7 +84,7 @@ START_TEST(long_line_is_an_error_of_its_own)
     ck_assert_int_eq(text_filter_run(TEXT_FILTER_DECODE, &vocabulary, from, to).code, STATUS_OK);
     fclose(from);
     fclose(to);
-    ck_assert_str_eq(out, "{\"error\":\"the line is too long\"}\n{\"text\":\"Hello\"}\n");
+    ck_assert_str_eq(out, "{\"error\":\"line of more than 16777216 bytes\"}\n{\"text\":\"Hello\"}\n");
     free(in);
     free(out);
     vocabulary_deinit(&vocabulary);

@@ -1,8 +1,8 @@
 /*
  * line_reader.h - lines of a stream, each of bounded length.
  */
-#ifndef TOKENIZER_PROC_LINE_READER_H
-#define TOKENIZER_PROC_LINE_READER_H
+#ifndef COMMON_LINE_READER_H
+#define COMMON_LINE_READER_H
 
 #include <stdbool.h>
 #include <stddef.h>

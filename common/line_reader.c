@@ -1,5 +1,5 @@
 /* line_reader.c - see line_reader.h. */
-#include "tokenizer_proc/line_reader.h"
+#include "common/line_reader.h"
 
 #include <stdlib.h>
 
