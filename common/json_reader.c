@@ -1,5 +1,5 @@
 /* json_reader.c - the pull reader of json.h: the only lexer, which the tree is built with too. */
-#include "common/json.h"
+#include "common/json_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,13 +20,6 @@ static bool fail(struct json_reader *reader, const char *what)
         }
     }
     reader->status = status_error(STATUS_FORMAT, "line %d, column %d: %s", line, column, what);
-    return false;
-}
-
-static bool fail_memory(struct json_reader *reader)
-{
-    if (!reader->status.code)
-        reader->status = status_error(STATUS_NO_MEMORY, "no memory for JSON");
     return false;
 }
 
@@ -296,7 +289,7 @@ static bool scratch_reserve(struct json_reader *reader, size_t size)
     size_t wanted = size < 256 ? 256 : size * 2;
     char *scratch = realloc(reader->scratch, wanted);
     if (!scratch)
-        return fail_memory(reader);
+        return json_fail_memory(reader);
     reader->scratch = scratch;
     reader->scratch_size = wanted;
     return true;

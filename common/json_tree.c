@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/json.h"
+#include "common/json_internal.h"
 
 /* Items of a container under construction, in a list of doubling arrays. */
 struct json_frame {
@@ -13,19 +13,12 @@ struct json_frame {
     size_t capacity;
 };
 
-static bool fail_memory(struct json_reader *reader)
-{
-    if (!reader->status.code)
-        reader->status = status_error(STATUS_NO_MEMORY, "no memory for JSON");
-    return false;
-}
-
 static bool keep_text(struct json_reader *reader, struct arena *arena, struct json_text *text)
 {
     char *copy = arena_copy(arena, text->data, text->size);
 
     if (!copy)
-        return fail_memory(reader);
+        return json_fail_memory(reader);
     text->data = copy;
     return true;
 }
@@ -56,7 +49,7 @@ static struct json_value *add_item(struct json_reader *reader, struct arena *are
         struct json_value *items = arena_calloc(arena, capacity, sizeof(*items));
         struct json_text *keys = object ? arena_calloc(arena, capacity, sizeof(*keys)) : NULL;
         if (!items || (object && !keys)) {
-            fail_memory(reader);
+            json_fail_memory(reader);
             return NULL;
         }
         if (container->num_items) {
@@ -85,7 +78,7 @@ bool json_read_value(struct json_reader *reader, struct arena *arena, struct jso
     struct json_value *value = root;
 
     if (!root)
-        return fail_memory(reader);
+        return json_fail_memory(reader);
     for (;;) {
         value->type = json_peek(reader);
         if (value->type == JSON_OBJECT || value->type == JSON_ARRAY) {

@@ -85,8 +85,11 @@ void log_write(enum log_level level, const char *format, ...)
     va_start(args, format);
     int length = vsnprintf(line + size, room - size, format, args);
     va_end(args);
+    size_t start = size;
     if (length > 0)
         size += (size_t)length < room - size ? (size_t)length : room - size - 1;
+    for (size_t i = start; i < size; i++) /* one line, whoever wrote what stands in it */
+        line[i] = (unsigned char)line[i] < ' ' ? ' ' : line[i];
     if (use_colour && *colours[level]) {
         memcpy(line + size, "\033[0m", 4);
         size += 4;
