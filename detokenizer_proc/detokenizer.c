@@ -394,16 +394,6 @@ void detokenizer_end_all(struct detokenizer *d, enum error_code code, const char
                 end_reply(d, reply, code, message);
 }
 
-bool detokenizer_is_idle(const struct detokenizer *d)
-{
-    if (d->num_open || d->first_ready || detokenizer_next_abort(d))
-        return false;
-    for (const struct client *client = d->clients; client; client = client->older)
-        if (client_has_unsent(client))
-            return false;
-    return true;
-}
-
 void detokenizer_deinit(struct detokenizer *d)
 {
     while (d->clients)
@@ -417,54 +407,4 @@ void detokenizer_deinit(struct detokenizer *d)
     stop_cache_deinit(&d->stops);
     free(d->aborts);
     *d = (struct detokenizer){0};
-}
-
-static size_t check_client(const struct detokenizer *d, const struct client *client)
-{
-    size_t num_open = 0, unsent_bytes = 0;
-    int32_t num_pending = 0;
-
-    assert(key_table_find(&d->clients_by_id, key_of_client(&client->id)) == client);
-    assert(client->is_ready || client->blocked_since_ns || !client_has_unsent(client));
-    for (const struct reply *reply = client->replies; reply; reply = reply->older) {
-        assert(reply->client == client);
-        assert(reply->is_pending || reply->finish == FINISH_NONE);
-        assert(reply->is_pending || !reply->is_streamed || reply_unsent_bytes(reply) == 0);
-        assert(reply->is_in_table || reply->finish != FINISH_NONE);
-        num_open += reply->finish == FINISH_NONE;
-    }
-    for (const struct reply *reply = client->first_pending; reply; reply = reply->next_pending) {
-        assert(reply->is_pending && reply->client == client);
-        unsent_bytes += reply_unsent_bytes(reply);
-        num_pending++;
-    }
-    assert(num_pending == client->num_pending);
-    for (const struct refusal *r = client->first_refusal; r; r = r->next)
-        unsent_bytes += sizeof(*r) + r->rid_size + r->message_size;
-    assert(unsent_bytes == client->unsent_bytes);
-    (void)num_pending, (void)unsent_bytes;
-    return num_open;
-}
-
-void detokenizer_check(const struct detokenizer *d)
-{
-    size_t num_open = 0, num_clients = 0, num_blocked = 0;
-
-    key_table_check(&d->replies_by_uid);
-    key_table_check(&d->clients_by_id);
-    stop_cache_check(&d->stops);
-    for (const struct client *client = d->clients; client; client = client->older) {
-        num_open += check_client(d, client);
-        num_blocked += client->blocked_since_ns != 0;
-        num_clients++;
-    }
-    assert(num_open == d->num_open && num_blocked == d->num_blocked);
-    assert(num_clients == d->clients_by_id.num_values);
-    for (size_t i = 0; i < d->replies_by_uid.num_slots; i++) {
-        const struct reply *reply = d->replies_by_uid.slots[i].value;
-        assert(!reply || (reply->is_in_table && (reply->client || reply->finish != FINISH_NONE)));
-        assert(!reply || reply->finish == FINISH_NONE || !reply->text.stop);
-        (void)reply;
-    }
-    (void)num_clients, (void)num_blocked, (void)num_open;
 }

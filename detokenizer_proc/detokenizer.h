@@ -95,10 +95,7 @@ void detokenizer_abort_sent(struct detokenizer *d);
 /* Ends all open requests with that error (message: static). */
 void detokenizer_end_all(struct detokenizer *d, enum error_code code, const char *message);
 
-/* Whether nobody waits for anything: no request is open and nothing waits to be sent. */
-bool detokenizer_is_idle(const struct detokenizer *d);
-
-/* Walks everything and asserts its invariants. */
+/* Walks everything and asserts its invariants (detokenizer_check.c). */
 void detokenizer_check(const struct detokenizer *d);
 
 #endif

@@ -58,11 +58,6 @@ static struct status size_error(const struct field *field, size_t size)
                         field->max, size);
 }
 
-static bool is_size_allowed(const struct field *field, size_t size)
-{
-    return (double)size >= field->min && (field->max <= 0 || (double)size <= field->max);
-}
-
 static struct status decode_bytes(const struct field *field, const struct wire_value *value,
                                   void *at)
 {
@@ -70,7 +65,7 @@ static struct status decode_bytes(const struct field *field, const struct wire_v
 
     if (value->type != WIRE_STR && (is_text || value->type != WIRE_BIN))
         return refuse(field, value, is_text ? "a string" : "bytes");
-    if (!is_size_allowed(field, value->bytes.size))
+    if (!field_allows_size(field, value->bytes.size))
         return size_error(field, value->bytes.size);
     if (is_text && !utf8_is_valid(value->bytes.data, value->bytes.size))
         return status_error(STATUS_INVALID, "%s is not valid UTF-8", field->key);
@@ -225,7 +220,7 @@ static struct status decode_texts(const struct field *field, struct wire_reader 
         if (item.type != WIRE_STR || !utf8_is_valid(item.bytes.data, item.bytes.size))
             return status_error(STATUS_INVALID, "%s[%zu] must be a string of valid UTF-8",
                                 field->key, i);
-        if (!is_size_allowed(field, item.bytes.size))
+        if (!field_allows_size(field, item.bytes.size))
             return size_error(field, item.bytes.size);
         texts[i] = item.bytes;
     }

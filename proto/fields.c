@@ -120,11 +120,6 @@ uint64_t fields_present(const struct field_table *table, const void *body)
     return set;
 }
 
-static bool is_size_allowed(const struct field *field, size_t size)
-{
-    return (double)size >= field->min && (field->max <= 0 || (double)size <= field->max);
-}
-
 static bool is_encodable(const struct field *field, const void *body)
 {
     size_t count;
@@ -132,7 +127,7 @@ static bool is_encodable(const struct field *field, const void *body)
     switch (field->kind) {
     case FIELD_TEXT:
     case FIELD_BYTES:
-        return is_size_allowed(field, bytes_at(body, field)->size);
+        return field_allows_size(field, bytes_at(body, field)->size);
     case FIELD_IDS:
     case FIELD_PACKED_IDS:
         count = count_at(body, field);
@@ -142,7 +137,7 @@ static bool is_encodable(const struct field *field, const void *body)
         if (field->max_items && count > (size_t)field->max_items)
             return false;
         for (size_t i = 0; i < count; i++) {
-            if (!is_size_allowed(field, texts_at(body, field)[i].size))
+            if (!field_allows_size(field, texts_at(body, field)[i].size))
                 return false;
         }
         return true;
@@ -162,65 +157,50 @@ struct status fields_check(const struct field_table *table, const void *body, ui
     return status_ok();
 }
 
+static void encode_texts(const struct field *field, struct wire_writer *writer, const void *body)
+{
+    size_t count = count_at(body, field);
+
+    wire_put_array(writer, count);
+    for (size_t i = 0; i < count; i++)
+        wire_put_str(writer, texts_at(body, field)[i]);
+}
+
+static void encode_error_code(struct wire_writer *writer, enum error_code code)
+{
+    const char *name = error_code_name(code);
+
+    wire_put_key(writer, name[0] ? name : error_code_name(ERROR_INTERNAL));
+}
+
 static void encode_value(const struct field *field, struct wire_writer *writer, const void *body)
 {
     const void *at = place(body, field->offset);
-    const char *name;
-    size_t count;
 
+    /* clang-format off */
     switch (field->kind) {
-    case FIELD_TEXT:
-        wire_put_str(writer, *bytes_at(body, field));
-        return;
-    case FIELD_BYTES:
-        wire_put_bin(writer, *bytes_at(body, field));
-        return;
-    case FIELD_UINT64:
-        wire_put_uint(writer, *(const uint64_t *)at);
-        return;
-    case FIELD_INT64:
-        wire_put_int(writer, *(const int64_t *)at);
-        return;
-    case FIELD_INT32:
-        wire_put_int(writer, int32_at(body, field));
-        return;
-    case FIELD_FLOAT:
-        wire_put_float(writer, *(const float *)at);
-        return;
-    case FIELD_BOOL:
-        wire_put_bool(writer, *(const bool *)at);
-        return;
-    case FIELD_TRISTATE:
-        wire_put_bool(writer, *(const enum tristate *)at == YES);
-        return;
-    case FIELD_CLIENT:
-        wire_put_bin(writer, (struct bytes){.data = at, .size = sizeof(struct client_id)});
-        return;
-    case FIELD_IDS:
-        wire_put_ids(writer, ids_at(body, field), count_at(body, field));
-        return;
+    case FIELD_TEXT: wire_put_str(writer, *bytes_at(body, field)); return;
+    case FIELD_BYTES: wire_put_bin(writer, *bytes_at(body, field)); return;
+    case FIELD_UINT64: wire_put_uint(writer, *(const uint64_t *)at); return;
+    case FIELD_INT64: wire_put_int(writer, *(const int64_t *)at); return;
+    case FIELD_INT32: wire_put_int(writer, int32_at(body, field)); return;
+    case FIELD_FLOAT: wire_put_float(writer, *(const float *)at); return;
+    case FIELD_BOOL: wire_put_bool(writer, *(const bool *)at); return;
+    case FIELD_TRISTATE: wire_put_bool(writer, *(const enum tristate *)at == YES); return;
+    case FIELD_CLIENT: wire_put_bin(writer, (struct bytes){at, sizeof(struct client_id)}); return;
+    case FIELD_IDS: wire_put_ids(writer, ids_at(body, field), count_at(body, field)); return;
     case FIELD_PACKED_IDS:
         wire_put_packed_ids(writer, ids_at(body, field), count_at(body, field));
         return;
-    case FIELD_TEXTS:
-        count = count_at(body, field);
-        wire_put_array(writer, count);
-        for (size_t i = 0; i < count; i++)
-            wire_put_str(writer, texts_at(body, field)[i]);
-        return;
-    case FIELD_ERROR_CODE:
-        name = error_code_name(*(const enum error_code *)at);
-        wire_put_key(writer, name[0] ? name : error_code_name(ERROR_INTERNAL));
-        return;
+    case FIELD_TEXTS: encode_texts(field, writer, body); return;
+    case FIELD_ERROR_CODE: encode_error_code(writer, *(const enum error_code *)at); return;
     case FIELD_FINISH:
         wire_put_key(writer, finish_reason_name(*(const enum finish_reason *)at));
         return;
-    case FIELD_CUSTOM:
-        field->encode(writer, body);
-        return;
-    case FIELD_UNSUPPORTED:
-        return;
+    case FIELD_CUSTOM: field->encode(writer, body); return;
+    case FIELD_UNSUPPORTED: return;
     }
+    /* clang-format on */
 }
 
 void fields_encode(const struct field_table *table, struct wire_writer *writer, const void *body,

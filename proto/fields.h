@@ -60,6 +60,11 @@ struct field {
     .count = offsetof(struct type, member),                                                        \
     .count_size = sizeof(((const struct type *)NULL)->member)
 
+static inline bool field_allows_size(const struct field *field, size_t size)
+{
+    return (double)size >= field->min && (field->max <= 0 || (double)size <= field->max);
+}
+
 enum { MAX_FIELDS = 64 };
 
 struct field_table {

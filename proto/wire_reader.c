@@ -73,6 +73,21 @@ static double float_of_bits(uint64_t bits, size_t size)
     return (double)narrow;
 }
 
+/* Heads 0xca..0xd3: the numbers that stand behind their head. */
+static bool set_number(uint8_t head, uint64_t number, size_t width, struct wire_value *out)
+{
+    if (head < 0xcc) {
+        out->type = WIRE_FLOAT;
+        out->number = float_of_bits(number, width);
+    } else if (head < 0xd0) {
+        set_uint(out, number);
+    } else {
+        int unused = 64 - 8 * (int)width; /* the sign bit goes to the top, and comes back */
+        set_int(out, (int64_t)(number << unused) >> unused);
+    }
+    return true;
+}
+
 /* Heads 0xc0..0xdf: everything whose size or value does not fit into the head itself. */
 static bool next_long(struct wire_reader *reader, uint8_t head, struct wire_value *out)
 {
@@ -107,29 +122,6 @@ static bool next_long(struct wire_reader *reader, uint8_t head, struct wire_valu
     case 0xc8:
     case 0xc9:
         return take_bytes(reader, number + 1, WIRE_EXT, out); /* with its type byte */
-    case 0xca:
-    case 0xcb:
-        out->type = WIRE_FLOAT;
-        out->number = float_of_bits(number, width);
-        return true;
-    case 0xcc:
-    case 0xcd:
-    case 0xce:
-    case 0xcf:
-        set_uint(out, number);
-        return true;
-    case 0xd0:
-        set_int(out, (int8_t)number);
-        return true;
-    case 0xd1:
-        set_int(out, (int16_t)number);
-        return true;
-    case 0xd2:
-        set_int(out, (int32_t)number);
-        return true;
-    case 0xd3:
-        set_int(out, (int64_t)number);
-        return true;
     case 0xd4:
     case 0xd5:
     case 0xd6:
@@ -147,7 +139,7 @@ static bool next_long(struct wire_reader *reader, uint8_t head, struct wire_valu
     case 0xdf:
         return take_count(reader, number, WIRE_MAP, out);
     default: /* 0xc1 is no msgpack */
-        return false;
+        return head != 0xc1 && set_number(head, number, width, out);
     }
 }
 
