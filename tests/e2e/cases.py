@@ -8,7 +8,7 @@ import time
 
 import protocol_client
 from protocol_client import Refused
-from server import DEMO, sanitized
+from server import DEMO, is_idle, sanitized, wait_until  # noqa: F401
 
 PROMPT = "Once upon a time"
 SIM = ["--device", "sim"]
@@ -66,32 +66,9 @@ def refusal(function, *args, **keys):
     raise AssertionError(f"{args} {keys} was not refused: {answer}")
 
 
-def wait_until(condition, seconds=10, pause=0.02):
-    """Waits until condition() holds; returns what it returned."""
-    end = time.monotonic() + seconds * SLACK
-    while not (value := condition()):
-        assert time.monotonic() < end, "not in time"
-        time.sleep(pause)
-    return value
-
-
-def is_idle(status):
-    scheduler, detokenizer = status["scheduler"], status["detokenizer"]
-    return (
-        scheduler["running"] == scheduler["queued"] == scheduler["waiting_rows"] == 0
-        and scheduler["pages"]["private"] == scheduler["pages"]["protected"] == 0
-        and detokenizer["open_requests"] == detokenizer["tombstones"] == 0
-    )
-
-
 def pool_check(server, seconds=5):
     """Idle: free pages + cached pages = all pages, nothing is locked, and a request of 5 tokens works at once."""
-    status = server.status()
-    end = time.monotonic() + seconds * SLACK
-    while not is_idle(status):
-        assert time.monotonic() < end, status
-        time.sleep(0.02)
-        status = server.status()
+    status = server.wait_status(is_idle, seconds)
     scheduler = status["scheduler"]
     pages = scheduler["pages"]
     assert pages["free"] + pages["cached"] == scheduler["engine"]["num_pages"], pages

@@ -10,15 +10,12 @@ import sys
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from harness import BUILD, ROOT, run, sanitized, scaled, wait_until  # noqa: E402, F401 - of the folder above
+
 DATA = ROOT / "tests/data"
-BUILD = pathlib.Path(os.environ.get("MINISGL_BUILD", ROOT / "build"))
 DEMO = ROOT / "tools/demo_model"
 CLIENT = BUILD / "tools/client/minisgl"
-
-sys.path.insert(0, str(ROOT / "tests"))
-import sanitized  # noqa: E402 - of the folder above
-from sanitized import scaled  # noqa: E402
 
 PROCESSES = ("tokenizer", "scheduler", "detokenizer")
 
@@ -105,6 +102,15 @@ class Server:
     def status(self):
         return json.loads(self.client("status", "--json").stdout)
 
+    def wait_status(self, condition, seconds=5):
+        """Waits for a status of which condition holds; returns it."""
+
+        def ask():
+            status = self.status()
+            return status if condition(status) else None
+
+        return wait_until(ask, seconds)
+
     def stop(self, number=signal.SIGTERM, timeout=30):
         """Ends the launcher; returns its exit code."""
         if self.process.poll() is None:
@@ -134,27 +140,15 @@ def smollm2():
     return folder
 
 
+def is_idle(status):
+    scheduler, detokenizer = status["scheduler"], status["detokenizer"]
+    return (
+        scheduler["running"] == scheduler["queued"] == scheduler["waiting_rows"] == 0
+        and scheduler["pages"]["private"] == scheduler["pages"]["protected"] == 0
+        and detokenizer["open_requests"] == detokenizer["tombstones"] == 0
+    )
+
+
 def golden(folder):
     with open(pathlib.Path(folder) / "golden.jsonl", encoding="utf-8") as file:
         return [json.loads(line) for line in file]
-
-
-def run(cases):
-    """Runs the functions named test_* of a module's globals; prints `N passed, N failed`; returns the exit code."""
-    import traceback
-
-    passed = failed = 0
-    for name, function in list(cases.items()):
-        if not name.startswith("test_") or not callable(function):
-            continue
-        began = time.monotonic()
-        try:
-            function()
-            sanitized.check()
-            passed += 1
-            print(f"ok {name} {time.monotonic() - began:.1f} s", flush=True)
-        except Exception:  # noqa: BLE001 - the report of a test
-            failed += 1
-            print(f"FAILED {name}\n{traceback.format_exc()}", flush=True)
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0

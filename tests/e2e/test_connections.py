@@ -26,7 +26,7 @@ class Proxy:
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(self.path)
         self.listener.listen()
-        self.pairs, self.swallows, self.max_bytes = [], False, None
+        self.pairs, self.swallows, self.max_bytes, self.num_swallowed = [], False, None, 0
         threading.Thread(target=self.accept, daemon=True).start()
 
     def accept(self):
@@ -42,7 +42,9 @@ class Proxy:
         try:
             while data := source.recv(65536):
                 self.swallows |= self.max_bytes is not None and len(data) > self.max_bytes
-                if not self.swallows:
+                if self.swallows:
+                    self.num_swallowed += len(data)
+                else:
                     sink.sendall(data)
         except OSError:
             pass
@@ -86,8 +88,7 @@ def test_reply_connection_is_cut():
         )
         assert process.stdout.read(10)
         proxy.swallows = True  # some of the text is on the way when the line breaks
-        wait_until(lambda: not process.poll())
-        time.sleep(0.1)
+        wait_until(lambda: proxy.num_swallowed)
         proxy.cut()
         assert_lost(process, 5)
         pool_check(server)

@@ -3,18 +3,7 @@
 import subprocess
 import sys
 
-from server import CLIENT, Server, run, scaled
-
-
-def is_idle(status):
-    scheduler, detokenizer = status["scheduler"], status["detokenizer"]
-    pages = scheduler["pages"]
-    return (
-        pages["free"] + pages["cached"] == scheduler["engine"]["num_pages"]
-        and pages["protected"] == pages["private"] == 0
-        and scheduler["running"] == scheduler["queued"] == 0
-        and detokenizer["open_requests"] == detokenizer["tombstones"] == 0
-    )
+from server import CLIENT, Server, is_idle, run, scaled
 
 
 def test_a_batch_of_more_lines_than_all_queues_hold():

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 
-from server import CLIENT, Server, run, scaled
+from server import CLIENT, Server, is_idle, run, scaled
 
 LONG = ["--max-tokens", 1900, "--ignore-eos"]
 SLOW = ["--device", "sim", "--sim-step-us", 5000]
@@ -24,24 +24,6 @@ def start(server, *args, **options):
     )
 
 
-def wait_status(server, seconds, condition):
-    deadline = time.monotonic() + scaled(seconds)
-    while True:
-        status = server.status()
-        if condition(status):
-            return status
-        assert time.monotonic() < deadline, status
-        time.sleep(0.02)
-
-
-def is_idle(status):
-    return (
-        status["scheduler"]["running"] == status["scheduler"]["queued"] == 0
-        and status["scheduler"]["pages"]["private"] == status["scheduler"]["pages"]["protected"] == 0
-        and status["detokenizer"]["open_requests"] == status["detokenizer"]["tombstones"] == 0
-    )
-
-
 def test_stop_strings_cut_the_same_text():
     with Server("--device", "sim") as server:
         whole = generate(server, "A text", "--max-tokens", 300, "--ignore-eos")
@@ -54,7 +36,7 @@ def test_stop_strings_cut_the_same_text():
             assert cut["finish_reason"] == "stop"
             used = cut["usage"]["completion_tokens"]
             assert cut["output_ids"] == whole["output_ids"][:used]
-        wait_status(server, 2, is_idle)
+        server.wait_status(is_idle, 2)
 
 
 def test_streams_equal_whole_answers():
@@ -77,7 +59,7 @@ def test_abort_from_another_client():
         server.client("abort", (1 << 48) + 1)
         _, log = client.communicate(timeout=scaled(2))
         assert client.returncode == 1 and b"abort" in log, log
-        wait_status(server, 2, is_idle)
+        server.wait_status(is_idle, 2)
         server.client("abort", 12345)  # nobody's: no error
 
 
@@ -92,11 +74,11 @@ def test_killed_clients_leave_nothing():
             [str(CLIENT), "batch", whole, "--name", server.name], env=server.env, stdout=subprocess.PIPE
         )
         assert clients[0].stdout.read(1)
-        wait_status(server, 5, lambda s: s["tokenizer"]["accepted"] == 21)
+        server.wait_status(lambda s: s["tokenizer"]["accepted"] == 21)
         for client in (*clients, batch):
             client.kill()
             client.wait()
-        wait_status(server, 2, is_idle)
+        server.wait_status(is_idle, 2)
         assert generate(server, "z", "--max-tokens", 3)["finish_reason"] == "length"
         assert server.log("detokenizer").count("client gone") <= 20
 

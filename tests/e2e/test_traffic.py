@@ -13,9 +13,9 @@ import subprocess
 import sys
 import time
 
-from server import PROCESSES, ROOT, Server, run, sanitized, scaled
+from server import PROCESSES, ROOT, Server, is_idle, run, sanitized, scaled
 from tap import RECORD, Tap, read
-from test_streams import is_idle, start, wait_status
+from test_streams import start
 
 NUM_REQUESTS = int(os.environ.get("MINISGL_TRAFFIC_REQUESTS", "10000"))
 SEED = int(os.environ.get("MINISGL_TRAFFIC_SEED", "1"))
@@ -129,7 +129,7 @@ def test_each_request_ends_once():
                         load.abort_due()
                         load.tap.listen(0)
             drive(loads, scaled(300))
-            status = wait_status(server, 5, is_idle)
+            status = server.wait_status(is_idle)
             pages = status["scheduler"]["pages"]
             assert pages["free"] + pages["cached"] == num_pages, pages
             assert status["scheduler"]["waiting_rows"] == 0, status

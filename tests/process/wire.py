@@ -1,8 +1,6 @@
 """What tests of one process need: the messages of proto/PROTOCOL.md, sockets, and the process itself."""
 
-import os
 import pathlib
-import re
 import select
 import signal
 import subprocess
@@ -13,12 +11,8 @@ import time
 import msgpack
 import zmq
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUILD = pathlib.Path(os.environ.get("MINISGL_BUILD", ROOT / "build"))
-
-sys.path.insert(0, str(ROOT / "tests"))
-import sanitized  # noqa: E402 - of the folder above
-from sanitized import scaled  # noqa: E402
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from harness import BUILD, ROOT, run, sanitized, scaled, wait_until  # noqa: E402, F401 - of the folder above
 
 TIMEOUT_MS = int(scaled(10000))
 
@@ -109,25 +103,3 @@ def folder():
 
 
 folders = []
-
-
-def run(cases):
-    """Runs the functions named test_*; prints `N passed, N failed`; returns the exit code."""
-    import traceback
-
-    wanted = re.compile(sys.argv[1] if len(sys.argv) > 1 else "")
-    passed = failed = 0
-    for name, function in list(cases.items()):
-        if not name.startswith("test_") or not callable(function) or not wanted.search(name):
-            continue
-        began = time.monotonic()
-        try:
-            function()
-            sanitized.check()
-            passed += 1
-            print(f"ok {name} {time.monotonic() - began:.2f} s", flush=True)
-        except Exception:  # noqa: BLE001 - the report of a test
-            failed += 1
-            print(f"FAILED {name}\n{traceback.format_exc()}", flush=True)
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
