@@ -88,7 +88,7 @@ static int32_t slot_of(struct fake_model *model, int32_t table_idx, int32_t posi
 /* Sizes within the limits that the engine's block is made for, and sums that agree. */
 static const char *check_batch(const struct fake_model *model, const struct batch *batch)
 {
-    int32_t num_tokens = 0, max_extend_len = 0, max_kv_len = 0;
+    int32_t num_tokens = 0, num_extend_rows = 0, max_extend_len = 0, max_kv_len = 0;
     bool is_decode = true;
 
     if (batch->num_rows < 1 || batch->num_rows > model->limits.max_rows ||
@@ -101,6 +101,7 @@ static const char *check_batch(const struct fake_model *model, const struct batc
         const struct batch_row *row = &batch->rows[r];
         int32_t end = row->start + row->extend_len;
         num_tokens += row->extend_len;
+        num_extend_rows += row->extend_len > 1;
         max_extend_len = row->extend_len > max_extend_len ? row->extend_len : max_extend_len;
         max_kv_len = end > max_kv_len ? end : max_kv_len;
         is_decode = is_decode && row->samples && row->extend_len == 1;
@@ -114,8 +115,9 @@ static const char *check_batch(const struct fake_model *model, const struct batc
             if (batch->rows[other].table_idx == row->table_idx)
                 return "two rows of one request in a batch";
     }
-    if (num_tokens != batch->num_tokens || max_extend_len != batch->max_extend_len ||
-        max_kv_len != batch->max_kv_len || is_decode != batch->is_decode)
+    if (num_tokens != batch->num_tokens || num_extend_rows != batch->num_extend_rows ||
+        max_extend_len != batch->max_extend_len || max_kv_len != batch->max_kv_len ||
+        is_decode != batch->is_decode)
         return "sums of the batch are wrong";
     return NULL;
 }
