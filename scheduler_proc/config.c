@@ -16,23 +16,32 @@ struct architecture {
     bool has_mlp_bias;
     bool has_experts;
     bool window_needs_switch; /* sliding_window counts only with use_sliding_window */
+    bool window_by_layer;     /* and only in some layers: layer_types, max_window_layers */
+    int32_t window;           /* when the config gives none, not even null; 0: none */
     int32_t head_dim;         /* when the config gives none; 0: hidden_size / heads */
 };
 
 static const struct architecture architectures[] = {
     {.name = "LlamaForCausalLM", .has_attention_bias = true, .has_mlp_bias = true},
-    {.name = "MistralForCausalLM"},
-    {.name = "Qwen2ForCausalLM", .qkv_bias = true, .window_needs_switch = true},
+    {.name = "MistralForCausalLM", .window = 4096},
+    {.name = "Qwen2ForCausalLM",
+     .qkv_bias = true,
+     .window_needs_switch = true,
+     .window_by_layer = true,
+     .window = 4096},
     {.name = "Qwen3ForCausalLM",
      .qk_norm = true,
      .has_attention_bias = true,
      .window_needs_switch = true,
+     .window_by_layer = true,
+     .window = 4096,
      .head_dim = 128},
     {.name = "Qwen3MoeForCausalLM",
      .qk_norm = true,
      .has_attention_bias = true,
      .has_experts = true,
-     .window_needs_switch = true},
+     .window_needs_switch = true,
+     .window = 4096},
 };
 
 /* ---- values of an object, each with what it must be; the first fault stays ---- */
@@ -257,21 +266,51 @@ static void read_experts(struct object_reader *in, struct model_config *config)
     }
 }
 
-/* A window that no position reaches is none. */
-static void check_window(struct object_reader *in, const struct architecture *arch,
-                         int32_t max_seq_len)
+/* Tokens that a layer with a window sees; 0: there is no window. */
+static int32_t read_window(struct object_reader *in, const struct architecture *arch)
+{
+    if (arch->window_needs_switch && !read_bool(in, "use_sliding_window", false))
+        return 0;
+    if (!json_get(in->object, "sliding_window"))
+        return arch->window;
+    return find(in, "sliding_window") ? read_int(in, "sliding_window", 1, INT32_MAX, 0) : 0;
+}
+
+/* Whether any layer has the window. */
+static bool read_window_layers(struct object_reader *in, const struct architecture *arch,
+                               int32_t num_layers)
 {
     const struct json_value *layers = find(in, "layer_types");
-    bool is_used = !arch->window_needs_switch || read_bool(in, "use_sliding_window", false);
+    bool any = false;
 
-    if (find(in, "sliding_window") && is_used &&
-        read_int(in, "sliding_window", 1, INT32_MAX, 0) < max_seq_len)
-        refuse(in, "sliding_window", find(in, "sliding_window"),
-               "is shorter than the longest sequence (see --max-seq-len-override)");
-    for (size_t i = 0; layers && layers->type == JSON_ARRAY && i < layers->num_items; i++)
-        if (!json_is(&layers->items[i], "full_attention") &&
-            !(json_is(&layers->items[i], "sliding_attention") && !is_used))
-            refuse(in, "layer_types", &layers->items[i], "is not full_attention");
+    if (layers && layers->type != JSON_ARRAY)
+        fail(in, "layer_types", "a list");
+    for (size_t i = 0; layers && layers->type == JSON_ARRAY && i < layers->num_items; i++) {
+        const struct json_value *type = &layers->items[i];
+        if (json_is(type, "sliding_attention"))
+            any = true;
+        else if (!json_is(type, "full_attention"))
+            refuse(in, "layer_types", type, "is neither full_attention nor sliding_attention");
+    }
+    if (!arch->window_by_layer)
+        return true;
+    return layers ? any : read_int(in, "max_window_layers", 0, INT32_MAX, 28) < num_layers;
+}
+
+/* A window that no position reaches is none, and so is one that no layer has. */
+static void check_window(struct object_reader *in, const struct architecture *arch,
+                         int32_t num_layers, int32_t max_seq_len)
+{
+    int32_t window = read_window(in, arch);
+    bool has_layers = read_window_layers(in, arch, num_layers);
+
+    if (in->status.code || window == 0 || window >= max_seq_len || !has_layers)
+        return;
+    in->status =
+        status_error(STATUS_UNSUPPORTED,
+                     "sliding_window: %d%s is shorter than the longest sequence, %d (see "
+                     "--max-seq-len-override)",
+                     window, find(in, "sliding_window") ? "" : ", the default,", max_seq_len);
 }
 
 static void read_sizes(struct object_reader *in, const struct architecture *arch,
@@ -350,12 +389,12 @@ struct status model_config_parse(struct model_config *config, const char *json, 
     read_rope(&in, result.max_position_embeddings, &result.rope);
     if (arch->has_experts)
         read_experts(&in, &result);
-    check_window(&in, arch,
+    check_window(&in, arch, result.num_layers,
                  max_seq_len_override > 0 ? max_seq_len_override : result.max_position_embeddings);
     check_unsupported(&in);
     status = in.status;
     if (status.code == STATUS_OK)
-        status = model_config_add_eos(&result, find(&in, "eos_token_id"));
+        status = model_config_add_eos(&result, find(&in, "eos_token_id"), false);
     if (status.code == STATUS_OK)
         *config = result;
 out:
@@ -363,7 +402,8 @@ out:
     return status;
 }
 
-struct status model_config_add_eos(struct model_config *config, const struct json_value *value)
+struct status model_config_add_eos(struct model_config *config, const struct json_value *value,
+                                   bool may_skip)
 {
     size_t count = value && value->type == JSON_ARRAY ? value->num_items : 1;
 
@@ -371,9 +411,15 @@ struct status model_config_add_eos(struct model_config *config, const struct jso
         return status_ok();
     for (size_t i = 0; i < count; i++) {
         const struct json_value *id = value->type == JSON_ARRAY ? &value->items[i] : value;
+        bool is_id = id->type == JSON_NUMBER && id->is_integer && id->integer >= 0;
         bool is_known = false;
-        if (id->type != JSON_NUMBER || !id->is_integer || id->integer < 0 ||
-            id->integer >= config->vocab_size)
+        if (is_id && may_skip && id->integer >= config->vocab_size) {
+            snprintf(config->warning, sizeof(config->warning),
+                     "eos_token_id %lld is left out: vocab_size is %d", (long long)id->integer,
+                     config->vocab_size);
+            continue;
+        }
+        if (!is_id || id->integer >= config->vocab_size)
             return status_error(STATUS_INVALID,
                                 "eos_token_id must be an id below vocab_size (%d) or a list of ids",
                                 config->vocab_size);

@@ -50,6 +50,7 @@ struct model_config {
     /* End ids: those of generation_config.json, config.json and the tokenizer, each once. */
     int32_t eos_ids[MODEL_MAX_EOS_IDS];
     int32_t num_eos_ids;
+    char warning[124]; /* what was left out, or "" */
 };
 
 /*
@@ -63,8 +64,11 @@ MUST_CHECK struct status model_config_open(struct model_config *config, const ch
 MUST_CHECK struct status model_config_parse(struct model_config *config, const char *json,
                                             size_t size, int32_t max_seq_len_override);
 
-/* Adds the end ids of an eos_token_id, one or a list, that are not known yet; NULL: none. */
+/*
+ * Adds the end ids of an eos_token_id, one or a list, that are not known yet; NULL: none. One that
+ * the vocabulary lacks is an error, or with may_skip left out with a warning.
+ */
 MUST_CHECK struct status model_config_add_eos(struct model_config *config,
-                                              const struct json_value *value);
+                                              const struct json_value *value, bool may_skip);
 
 #endif

@@ -46,7 +46,7 @@ static struct status add_tokenizer_eos(struct model_config *config, const char *
     if (id < 0 || id >= config->vocab_size)
         return status_ok();
     struct json_value value = {.type = JSON_NUMBER, .is_integer = true, .integer = id};
-    return model_config_add_eos(config, &value);
+    return model_config_add_eos(config, &value, false);
 }
 
 struct status model_config_open(struct model_config *config, const char *dir,
@@ -72,8 +72,9 @@ struct status model_config_open(struct model_config *config, const char *dir,
     status = read_optional(dir, "generation_config.json", &arena, &generation);
     if (status.code)
         goto out;
-    status = status_context(model_config_add_eos(&result, json_get(generation, "eos_token_id")),
-                            "generation_config.json");
+    status =
+        status_context(model_config_add_eos(&result, json_get(generation, "eos_token_id"), true),
+                       "generation_config.json");
     if (status.code)
         goto out;
     status = add_tokenizer_eos(&result, dir, &arena);

@@ -15,6 +15,12 @@ static void log_start(const struct settings *s, const struct model_config *model
 {
     const double mib = 1 << 20;
 
+    if (model->warning[0])
+        log_warn("generation_config.json: %s", model->warning);
+    if (s->max_seq_len > model->max_position_embeddings && model->rope.type == ROPE_DEFAULT)
+        log_warn("--max-seq-len-override %lld is beyond the model's max_position_embeddings %d, "
+                 "and its config stretches no positions: text behind that is likely nonsense",
+                 (long long)s->max_seq_len, model->max_position_embeddings);
     for (size_t i = 0; i < sizeof(info->warnings) / sizeof(info->warnings[0]); i++)
         if (info->warnings[i][0])
             log_warn("%s", info->warnings[i]);

@@ -414,6 +414,14 @@ def test_storms_of_requests_and_aborts_leave_nothing_behind():
         assert scheduler.stop()[0] == 0
 
 
+def test_positions_that_the_model_never_saw_are_warned_of():
+    positions = json.loads((DEMO / "config.json").read_text())["max_position_embeddings"]
+    for override, warned in ((positions, False), (positions + 1, True)):
+        scheduler = Scheduler("--max-seq-len-override", override)
+        code, _, log = scheduler.stop()
+        assert code == 0 and (f"{override} is beyond" in log and f"{positions}," in log) == warned, log
+
+
 def test_nan_logits_end_the_request_that_has_them():
     model = wire.folder() / "model"
     shutil.copytree(TINY / "llama", model)

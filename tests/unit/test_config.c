@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/file.h"
 #include "tests/unit/check_status.h"
 
 #define SIZES                                                                                      \
@@ -97,8 +98,8 @@ static const struct {
     {QWEN3 ", \"rope_scaling\": 3}", "rope_scaling"},
     {QWEN3 ", \"partial_rotary_factor\": 0.5}", "partial_rotary_factor"},
     {QWEN3 ", \"quantization_config\": {\"quant_method\": \"awq\"}}", "quantization_config"},
-    {QWEN3 ", \"use_sliding_window\": true, \"sliding_window\": 128}", "sliding_window"},
     {QWEN3 ", \"layer_types\": [\"linear_attention\"]}", "layer_types"},
+    {QWEN3 ", \"layer_types\": {}}", "layer_types"},
     {QWEN3 ", \"eos_token_id\": 320}", "eos_token_id"},
     {QWEN3 ", \"tie_word_embeddings\": 1}", "tie_word_embeddings"},
     {QWEN3 ", \"rms_norm_eps\": 1e999}", "rms_norm_eps"},
@@ -115,15 +116,54 @@ START_TEST(what_the_decoder_lacks_is_refused)
 }
 END_TEST
 
-START_TEST(a_window_that_no_position_reaches_is_none)
-{
-    static const char json[] =
-        "{\"architectures\": [\"MistralForCausalLM\"], \"sliding_window\": 128, " SIZES "}";
+#define ARCH(name, sizes) "{\"architectures\": [\"" name "ForCausalLM\"], " sizes
+#define LONG                                                                                       \
+    "\"vocab_size\": 320, \"hidden_size\": 64, \"intermediate_size\": 128, "                       \
+    "\"num_hidden_layers\": 4, \"num_attention_heads\": 4, \"max_position_embeddings\": 8192"
+#define ON ", \"use_sliding_window\": true"
 
-    ck_assert_fails(model_config_parse(&config, json, sizeof(json) - 1, 0), STATUS_UNSUPPORTED,
-                    "sliding_window");
-    ck_assert_ok(model_config_parse(&config, json, sizeof(json) - 1, 128));
-    ck_assert_ok(parse(QWEN3 ", \"sliding_window\": 128}")); /* Qwen has a switch, here off */
+/* Windows as transformers takes them: who slides, and how far one sees where nothing is said. */
+static const struct {
+    const char *json;
+    int32_t max_seq_len; /* 0: the model's 8192 */
+    bool is_refused;
+} windows[] = {
+    {ARCH("Mistral", LONG) ", \"sliding_window\": 128}", 0, true},
+    {ARCH("Mistral", LONG) ", \"sliding_window\": 128}", 129, true},
+    {ARCH("Mistral", LONG) ", \"sliding_window\": 128}", 128, false},
+    {ARCH("Mistral", LONG) ", \"sliding_window\": null}", 0, false},
+    {ARCH("Mistral", LONG) "}", 0, true}, /* 4096 */
+    {ARCH("Mistral", LONG) "}", 4096, false},
+    {ARCH("Llama", LONG) "}", 0, false},
+    {ARCH("Qwen2", LONG) "}", 0, false}, /* the switch is off */
+    {ARCH("Qwen2", LONG) ", \"sliding_window\": 128}", 0, false},
+    {ARCH("Qwen2", LONG) ON "}", 0, false}, /* but from layer 28 on, of 4 */
+    {ARCH("Qwen2", LONG) ON ", \"max_window_layers\": 4}", 0, false},
+    {ARCH("Qwen2", LONG) ON ", \"max_window_layers\": 3}", 0, true}, /* 4096 */
+    {ARCH("Qwen2", LONG) ON ", \"max_window_layers\": 3}", 4096, false},
+    {ARCH("Qwen2", LONG) ON ", \"max_window_layers\": 3, \"sliding_window\": null}", 0, false},
+    {ARCH("Qwen3", LONG) ON ", \"max_window_layers\": 0, \"sliding_window\": 128}", 0, true},
+    {ARCH("Qwen3", LONG) ON ", \"sliding_window\": 128, \"layer_types\": [\"full_attention\", "
+                            "\"sliding_attention\"]}",
+     0, true},
+    {ARCH("Qwen3", LONG) ON ", \"sliding_window\": 40960, \"layer_types\": "
+                            "[\"sliding_attention\"]}",
+     4096, false},
+    {ARCH("Qwen3", LONG) ON ", \"sliding_window\": 128, \"max_window_layers\": 0, "
+                            "\"layer_types\": [\"full_attention\"]}",
+     0, false},
+    {ARCH("Qwen3", LONG) ", \"layer_types\": [\"sliding_attention\"]}", 0, false},
+};
+
+START_TEST(a_window_counts_where_it_is_reached)
+{
+    struct status status = model_config_parse(&config, windows[_i].json, strlen(windows[_i].json),
+                                              windows[_i].max_seq_len);
+
+    if (windows[_i].is_refused)
+        ck_assert_fails(status, STATUS_UNSUPPORTED, "sliding_window");
+    else
+        ck_assert_ok(status);
 }
 END_TEST
 
@@ -161,6 +201,12 @@ START_TEST(end_ids_of_all_files_together)
     ck_assert_int_eq(config.eos_ids[0], 3);
     ck_assert_int_eq(config.eos_ids[1], 1);
     ck_assert_int_eq(config.eos_ids[2], 106);
+    ck_assert_str_eq(config.warning, "");
+    write_file(dir, "generation_config.json", "{\"eos_token_id\": [7, 320]}"); /* no such id */
+    ck_assert_ok(model_config_open(&config, dir, 0));
+    ck_assert_int_eq(config.num_eos_ids, 2);
+    ck_assert_int_eq(config.eos_ids[1], 7);
+    ck_assert_ptr_nonnull(strstr(config.warning, "320"));
     write_file(dir, "generation_config.json", "{\"eos_token_id\": \"x\"}");
     ck_assert_fails(model_config_open(&config, dir, 0), STATUS_INVALID, "generation_config.json");
     snprintf(command, sizeof(command), "rm -r %s", dir);
@@ -183,6 +229,214 @@ START_TEST(the_tokenizers_end_token_counts)
 }
 END_TEST
 
+/* config.json as it was published, whole. */
+static const struct {
+    const char *name, *architecture;
+    int32_t vocab_size, hidden_size, intermediate_size, num_layers, num_qo_heads, num_kv_heads;
+    int32_t head_dim, max_position, eos_id;
+    double theta;
+    float eps;
+    bool qkv_bias, qk_norm, tied;
+    enum rope_type rope;
+    int32_t num_experts, num_experts_per_tok, moe_intermediate_size;
+} published[] = {
+    {"qwen2.5_7b_instruct",
+     "Qwen2ForCausalLM",
+     152064,
+     3584,
+     18944,
+     28,
+     28,
+     4,
+     128,
+     32768,
+     151645,
+     1e6,
+     1e-6f,
+     true,
+     false,
+     false,
+     ROPE_DEFAULT,
+     0,
+     0,
+     0},
+    {"qwen3_8b",
+     "Qwen3ForCausalLM",
+     151936,
+     4096,
+     12288,
+     36,
+     32,
+     8,
+     128,
+     40960,
+     151645,
+     1e6,
+     1e-6f,
+     false,
+     true,
+     false,
+     ROPE_DEFAULT,
+     0,
+     0,
+     0},
+    {"qwen3_30b_a3b",
+     "Qwen3MoeForCausalLM",
+     151936,
+     2048,
+     6144,
+     48,
+     32,
+     4,
+     128,
+     40960,
+     151645,
+     1e6,
+     1e-6f,
+     false,
+     true,
+     false,
+     ROPE_DEFAULT,
+     128,
+     8,
+     768},
+    {"llama3.2_1b_instruct",
+     "LlamaForCausalLM",
+     128256,
+     2048,
+     8192,
+     16,
+     32,
+     8,
+     64,
+     131072,
+     128001,
+     5e5,
+     1e-5f,
+     false,
+     false,
+     true,
+     ROPE_LLAMA3,
+     0,
+     0,
+     0},
+    {"mistral_7b_v0.3",
+     "MistralForCausalLM",
+     32768,
+     4096,
+     14336,
+     32,
+     32,
+     8,
+     128,
+     32768,
+     2,
+     1e6,
+     1e-5f,
+     false,
+     false,
+     false,
+     ROPE_DEFAULT,
+     0,
+     0,
+     0},
+    {"mistral_nemo_2407",
+     "MistralForCausalLM",
+     131072,
+     5120,
+     14336,
+     40,
+     32,
+     8,
+     128,
+     1024000,
+     2,
+     1e6,
+     1e-5f,
+     false,
+     false,
+     false,
+     ROPE_DEFAULT,
+     0,
+     0,
+     0},
+    {"smollm2_1.7b",
+     "LlamaForCausalLM",
+     49152,
+     2048,
+     8192,
+     24,
+     32,
+     32,
+     64,
+     8192,
+     0,
+     130000,
+     1e-5f,
+     false,
+     false,
+     true,
+     ROPE_DEFAULT,
+     0,
+     0,
+     0},
+};
+
+START_TEST(published_configs_are_read_whole)
+{
+    char path[1024];
+    char *json = NULL;
+    size_t size = 0;
+
+    snprintf(path, sizeof(path), "%s/configs/%s.json", getenv("MINISGL_TEST_DATA"),
+             published[_i].name);
+    ck_assert_ok(file_read(path, 1 << 20, &json, &size));
+    ck_assert_ok(model_config_parse(&config, json, size, 0));
+    free(json);
+    ck_assert_str_eq(config.architecture, published[_i].architecture);
+    ck_assert_int_eq(config.vocab_size, published[_i].vocab_size);
+    ck_assert_int_eq(config.hidden_size, published[_i].hidden_size);
+    ck_assert_int_eq(config.intermediate_size, published[_i].intermediate_size);
+    ck_assert_int_eq(config.num_layers, published[_i].num_layers);
+    ck_assert_int_eq(config.num_qo_heads, published[_i].num_qo_heads);
+    ck_assert_int_eq(config.num_kv_heads, published[_i].num_kv_heads);
+    ck_assert_int_eq(config.head_dim, published[_i].head_dim);
+    ck_assert_int_eq(config.max_position_embeddings, published[_i].max_position);
+    ck_assert_int_eq(config.eos_ids[0], published[_i].eos_id);
+    ck_assert_double_eq(config.rope.theta, published[_i].theta);
+    ck_assert_double_eq((double)config.rms_norm_eps, (double)published[_i].eps);
+    ck_assert(config.qkv_bias == published[_i].qkv_bias && !config.o_bias && !config.mlp_bias);
+    ck_assert(config.qk_norm == published[_i].qk_norm);
+    ck_assert(config.tie_word_embeddings == published[_i].tied);
+    ck_assert_int_eq((int)config.dtype, DTYPE_BF16);
+    ck_assert_int_eq((int)config.rope.type, (int)published[_i].rope);
+    ck_assert_int_eq(config.num_experts, published[_i].num_experts);
+    ck_assert_int_eq(config.num_experts_per_tok, published[_i].num_experts_per_tok);
+    ck_assert_int_eq(config.moe_intermediate_size, published[_i].moe_intermediate_size);
+    for (int32_t i = 0; i < config.num_layers; i++)
+        ck_assert(config.is_sparse[i] == (published[_i].num_experts > 0));
+}
+END_TEST
+
+START_TEST(llama3_stretches_as_published)
+{
+    char path[1024];
+    char *json = NULL;
+    size_t size = 0;
+
+    snprintf(path, sizeof(path), "%s/configs/llama3.2_1b_instruct.json",
+             getenv("MINISGL_TEST_DATA"));
+    ck_assert_ok(file_read(path, 1 << 20, &json, &size));
+    ck_assert_ok(model_config_parse(&config, json, size, 0));
+    free(json);
+    ck_assert_double_eq(config.rope.factor, 32);
+    ck_assert_double_eq(config.rope.low_freq_factor, 1);
+    ck_assert_double_eq(config.rope.high_freq_factor, 4);
+    ck_assert_int_eq(config.rope.original_max_position, 8192);
+    ck_assert_int_eq(config.num_eos_ids, 3);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("config");
@@ -193,7 +447,11 @@ int main(void)
     tcase_add_test(tcase, layers_of_experts);
     tcase_add_loop_test(tcase, what_the_decoder_lacks_is_refused, 0,
                         sizeof(refused) / sizeof(refused[0]));
-    tcase_add_test(tcase, a_window_that_no_position_reaches_is_none);
+    tcase_add_loop_test(tcase, a_window_counts_where_it_is_reached, 0,
+                        sizeof(windows) / sizeof(windows[0]));
+    tcase_add_loop_test(tcase, published_configs_are_read_whole, 0,
+                        sizeof(published) / sizeof(published[0]));
+    tcase_add_test(tcase, llama3_stretches_as_published);
     tcase_add_test(tcase, deep_nesting_is_refused);
     tcase_add_test(tcase, end_ids_of_all_files_together);
     tcase_add_test(tcase, the_tokenizers_end_token_counts);
