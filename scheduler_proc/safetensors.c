@@ -34,8 +34,8 @@ static const struct type_name type_names[] = {
 
 /* One entry being read. */
 struct entry {
-    const struct type_name *type;
-    bool has_shape, has_offsets;
+    const struct type_name *type; /* NULL: none that is known */
+    bool has_type, has_shape, has_offsets;
     uint64_t begin, end;
     struct tensor tensor;
 };
@@ -71,20 +71,23 @@ static bool read_offsets(struct json_reader *reader, struct entry *entry)
     return count == 2 && entry->begin <= entry->end;
 }
 
-static bool read_type(struct json_reader *reader, struct entry *entry)
+/* Types that came later than this table are taken as they are: nobody may want that tensor. */
+static bool read_type(struct json_reader *reader, struct entry *entry, struct arena *arena)
 {
     struct json_text text;
 
-    if (!json_read_string(reader, &text))
+    if (!json_read_string(reader, &text) || text.size == 0)
         return false;
+    entry->has_type = true;
     for (size_t i = 0; i < sizeof(type_names) / sizeof(type_names[0]); i++)
         if (json_text_is(text, type_names[i].name))
             entry->type = &type_names[i];
-    return entry->type != NULL;
+    entry->tensor.type = entry->type ? entry->type->name : arena_copy(arena, text.data, text.size);
+    return entry->tensor.type != NULL;
 }
 
 /* The entry's members; false when one is missing or not what it must be. */
-static bool read_entry(struct json_reader *reader, struct entry *entry)
+static bool read_entry(struct json_reader *reader, struct entry *entry, struct arena *arena)
 {
     struct json_text key;
 
@@ -93,7 +96,7 @@ static bool read_entry(struct json_reader *reader, struct entry *entry)
     while (json_next_key(reader, &key)) {
         bool is_good = true;
         if (json_text_is(key, "dtype"))
-            is_good = json_peek(reader) == JSON_STRING && read_type(reader, entry);
+            is_good = json_peek(reader) == JSON_STRING && read_type(reader, entry, arena);
         else if (json_text_is(key, "shape"))
             entry->has_shape = is_good =
                 json_peek(reader) == JSON_ARRAY && read_shape(reader, &entry->tensor);
@@ -105,7 +108,7 @@ static bool read_entry(struct json_reader *reader, struct entry *entry)
         if (!is_good)
             return false;
     }
-    return entry->type && entry->has_shape && entry->has_offsets;
+    return entry->has_type && entry->has_shape && entry->has_offsets;
 }
 
 /* Bytes that the shape takes; false when they overflow. */
@@ -127,7 +130,7 @@ static struct status check_entry(const struct entry *entry, const char *name, si
     if (entry->end > data_size)
         return status_error(STATUS_FORMAT, "tensor %s ends at byte %llu of %zu", name,
                             (unsigned long long)entry->end, data_size);
-    if (!shape_bytes(entry, &size) || size != entry->end - entry->begin)
+    if (entry->type && (!shape_bytes(entry, &size) || size != entry->end - entry->begin))
         return status_error(STATUS_FORMAT, "tensor %s: %llu bytes are not what its shape takes",
                             name, (unsigned long long)(entry->end - entry->begin));
     return status_ok();
@@ -214,7 +217,7 @@ static struct status read_header(struct safetensors *file, const char *header, s
             status = status_error(STATUS_NO_MEMORY, "no memory for the header");
             goto out;
         }
-        if (!read_entry(&reader, &entry)) {
+        if (!read_entry(&reader, &entry, &file->arena)) {
             status = status_context(json_reader_status(&reader), "header");
             if (status.code == STATUS_OK)
                 status = status_error(STATUS_FORMAT,
@@ -231,8 +234,8 @@ static struct status read_header(struct safetensors *file, const char *header, s
         }
         *tensor = entry.tensor;
         tensor->name = name;
-        tensor->is_float = entry.type->is_float;
-        tensor->dtype = entry.type->dtype;
+        tensor->is_float = entry.type && entry.type->is_float;
+        tensor->dtype = tensor->is_float ? entry.type->dtype : DTYPE_F32;
         tensor->offset = (size_t)entry.begin;
         tensor->size = (size_t)(entry.end - entry.begin);
         tensor->data = data + entry.begin;

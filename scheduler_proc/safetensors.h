@@ -2,8 +2,8 @@
  * safetensors.h - one safetensors file, mapped: names, types, shapes and where the bytes are.
  *
  * The header is checked before anything in it is believed: offsets within the file, sizes that
- * follow from shapes, no gap and no overlap, each name once. Tensors of types that the decoder has
- * no use for are listed too; only asking for one is an error.
+ * follow from shapes (of a known type), no gap and no overlap, each name once. Tensors of types
+ * that the decoder has no use for are listed too; only asking for one is an error.
  *
  * Source: the format's README, github.com/huggingface/safetensors.
  */
@@ -23,6 +23,7 @@ enum { TENSOR_MAX_DIMS = 8 };
 
 struct tensor {
     const char *name; /* borrowed from the file's arena */
+    const char *type; /* as the file has it: "F32", or one that nobody here knows */
     bool is_float;    /* one of enum dtype */
     enum dtype dtype; /* when is_float */
     int32_t num_dims;

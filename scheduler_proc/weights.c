@@ -29,6 +29,23 @@ static struct status out_of_memory(void)
     return status_error(STATUS_NO_MEMORY, "weights: no memory");
 }
 
+/* Whether the directory has a file of such an ending. */
+static bool has_file(const char *dir, const char *ending)
+{
+    DIR *handle = opendir(dir);
+    size_t end = strlen(ending);
+    const struct dirent *item;
+    bool found = false;
+
+    while (handle && !found && (item = readdir(handle)) != NULL) {
+        size_t length = strlen(item->d_name);
+        found = length > end && strcmp(item->d_name + length - end, ending) == 0;
+    }
+    if (handle)
+        closedir(handle);
+    return found;
+}
+
 static struct status open_single(struct weights *weights, const char *dir)
 {
     char path[4096];
@@ -40,6 +57,10 @@ static struct status open_single(struct weights *weights, const char *dir)
     if (!weights->files)
         return out_of_memory();
     status = safetensors_open(&weights->files[0], path);
+    if (status.code == STATUS_NOT_FOUND && (has_file(dir, ".bin") || has_file(dir, ".pth")))
+        return status_error(STATUS_UNSUPPORTED,
+                            "%.60s: its weights are pickled (.bin, .pth): convert them to %s", dir,
+                            single_name);
     if (status.code == STATUS_NOT_FOUND)
         return status_error(STATUS_NOT_FOUND, "%.60s: neither %s nor %s is there", dir, single_name,
                             index_name);
@@ -243,8 +264,9 @@ struct status weights_get(struct weights *weights, const char *name, int64_t row
         return status_error(STATUS_NOT_FOUND, "tensor %s is missing", name);
     const struct tensor *tensor = entry->tensor;
     if (!tensor->is_float)
-        return status_error(STATUS_UNSUPPORTED, "tensor %s: its type is none of F32, BF16, F16",
-                            name);
+        return status_error(STATUS_UNSUPPORTED,
+                            "tensor %s: its type %.20s is none of F32, BF16, F16", name,
+                            tensor->type);
     if (tensor->num_dims != (cols ? 2 : 1) || tensor->shape[0] != rows ||
         (cols && tensor->shape[1] != cols))
         return wrong_shape(tensor, name, rows, cols);

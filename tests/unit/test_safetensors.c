@@ -41,6 +41,24 @@ START_TEST(tensors_are_found_by_name)
 }
 END_TEST
 
+/* A file may hold what nobody here asks for; only its place is checked. */
+START_TEST(types_of_tomorrow_are_listed)
+{
+    struct safetensors file;
+    size_t size = make("{" A ", \"q\": {\"dtype\": \"F4\", \"shape\": [9, 2], "
+                       "\"data_offsets\": [24, 33]}}",
+                       33);
+
+    ck_assert_ok(safetensors_parse(&file, bytes, size));
+    const struct tensor *q = safetensors_find(&file, "q");
+    ck_assert_ptr_nonnull(q);
+    ck_assert(!q->is_float);
+    ck_assert_str_eq(q->type, "F4");
+    ck_assert_str_eq(safetensors_find(&file, "a")->type, "F32");
+    safetensors_close(&file);
+}
+END_TEST
+
 START_TEST(cut_at_every_byte)
 {
     struct safetensors file;
@@ -74,7 +92,9 @@ static const struct {
     {"{\"a\": {\"dtype\": \"F32\", \"shape\": [-1], \"data_offsets\": [0, 24]}}", 24, "a"},
     {"{\"a\": {\"dtype\": \"F32\", \"shape\": [6], \"data_offsets\": [24, 0]}}", 24, "a"},
     {"{\"a\": {\"dtype\": \"F32\", \"shape\": [6], \"data_offsets\": [0]}}", 24, "a"},
-    {"{\"a\": {\"dtype\": \"F7\", \"shape\": [6], \"data_offsets\": [0, 24]}}", 24, "a"},
+    {"{\"a\": {\"dtype\": \"\", \"shape\": [6], \"data_offsets\": [0, 24]}}", 24, "a"},
+    {"{\"a\": {\"dtype\": 7, \"shape\": [6], \"data_offsets\": [0, 24]}}", 24, "a"},
+    {"{\"a\": {\"shape\": [6], \"data_offsets\": [0, 24]}}", 24, "a"},
     {"{\"a\": {\"dtype\": \"F32\", \"shape\": [6]}}", 24, "a"},
     {"{\"a\": 7}", 0, "a"},
     {"{\"a\": {\"dtype\": \"F32\", \"shape\": [1,1,1,1,1,1,1,1,6], \"data_offsets\": [0, 24]}}", 24,
@@ -116,6 +136,7 @@ int main(void)
     TCase *tcase = tcase_create("safetensors");
 
     tcase_add_test(tcase, tensors_are_found_by_name);
+    tcase_add_test(tcase, types_of_tomorrow_are_listed);
     tcase_add_test(tcase, cut_at_every_byte);
     tcase_add_loop_test(tcase, what_is_wrong_is_named, 0, sizeof(wrong) / sizeof(wrong[0]));
     tcase_add_test(tcase, a_header_larger_than_its_file);

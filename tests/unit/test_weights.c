@@ -107,6 +107,20 @@ START_TEST(an_unaligned_tensor_is_not_copied)
 }
 END_TEST
 
+START_TEST(an_unknown_type_is_named_when_asked_for)
+{
+    static const char file[] = "\x41\0\0\0\0\0\0\0{\"a\": {\"dtype\": \"F8_E8M0\", \"shape\": "
+                               "[2], \"data_offsets\": [0, 2]}}\1\2";
+    struct weights weights;
+    struct weight_view view;
+
+    write_file("model.safetensors", file, sizeof(file) - 1);
+    ck_assert_ok(weights_open(&weights, dir));
+    ck_assert_fails(weights_get(&weights, "a", 2, 0, &view), STATUS_UNSUPPORTED, "F8_E8M0");
+    weights_close(&weights);
+}
+END_TEST
+
 START_TEST(the_index_decides)
 {
     struct weights weights;
@@ -128,6 +142,8 @@ START_TEST(a_missing_file_is_named)
     struct weights weights;
 
     ck_assert_fails(weights_open(&weights, dir), STATUS_NOT_FOUND, "model.safetensors");
+    write_file("pytorch_model-00001-of-00002.bin", "", 0);
+    ck_assert_fails(weights_open(&weights, dir), STATUS_UNSUPPORTED, "convert them");
     write_weights("one.safetensors", "a", 1);
     write_file("model.safetensors.index.json", index_of_two, sizeof(index_of_two) - 1);
     ck_assert_fails(weights_open(&weights, dir), STATUS_NOT_FOUND, "two.safetensors");
@@ -203,6 +219,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, a_single_file);
     tcase_add_test(tcase, an_unaligned_tensor_is_not_copied);
+    tcase_add_test(tcase, an_unknown_type_is_named_when_asked_for);
     tcase_add_test(tcase, the_index_decides);
     tcase_add_test(tcase, a_missing_file_is_named);
     tcase_add_test(tcase, an_index_names_files_of_its_directory_only);
