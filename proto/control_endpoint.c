@@ -78,6 +78,7 @@ static struct status take(struct control_endpoint *endpoint, const struct bytes 
     case CONTROL_FLUSH_CACHE:
     case CONTROL_NORMAL_LOOP:
     case CONTROL_OVERLAP_LOOP:
+    case CONTROL_CHECK:
         status = obey(process, message.control.command, &endpoint->info);
         break;
     }

@@ -255,6 +255,7 @@ enum control_command {
     CONTROL_LOG_LEVEL,    /* with a level */
     CONTROL_NORMAL_LOOP,  /* scheduler: process each step before the next is launched */
     CONTROL_OVERLAP_LOOP, /* scheduler: launch the next one first */
+    CONTROL_CHECK,        /* scheduler: walk all of its tables; an error names what is broken */
 };
 
 struct control_msg {

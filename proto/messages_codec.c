@@ -46,6 +46,7 @@ static const struct message_name names[] = {
     {"log_level", MESSAGE_CONTROL, &codec_control_level, CONTROL_LOG_LEVEL},
     {"normal_loop", MESSAGE_CONTROL, &codec_control, CONTROL_NORMAL_LOOP},
     {"overlap_loop", MESSAGE_CONTROL, &codec_control, CONTROL_OVERLAP_LOOP},
+    {"check", MESSAGE_CONTROL, &codec_control, CONTROL_CHECK},
     {"control_reply", MESSAGE_CONTROL_REPLY, &codec_control_reply, 0},
 };
 

@@ -25,6 +25,16 @@ static void choose_loop(struct loop *loop, bool is_overlapped)
     log_info("loop overlap=%s", is_overlapped ? "yes" : "no");
 }
 
+/* On request only: its time grows with all that is held. */
+static struct status check(const struct loop *loop)
+{
+    struct status status = scheduler_check(loop->scheduler);
+
+    if (status.code)
+        log_error("check: %s", status.msg);
+    return status;
+}
+
 struct status loop_obey(void *process, enum control_command command, struct json_writer *info)
 {
     struct loop *loop = process;
@@ -45,6 +55,8 @@ struct status loop_obey(void *process, enum control_command command, struct json
     case CONTROL_OVERLAP_LOOP:
         choose_loop(loop, true);
         break;
+    case CONTROL_CHECK:
+        return check(loop);
     case CONTROL_PING: /* answered before they come here */
     case CONTROL_LOG_LEVEL:
         break;

@@ -34,6 +34,7 @@ class Server:
         self.answer = self.echo
         self.rest = lambda: None  # called when nothing has arrived
         self.is_front_silent = False
+        self.broken = ""  # what a `check` finds
         self.session, self.num_sent = 7, 0
         self.num_pending = 0
         self.next_uid = (1 << 48) + 1
@@ -84,7 +85,8 @@ class Server:
                 if socket in ready:
                     *route, frame = socket.recv_multipart()
                     info = json.dumps({"queue": 0, "nested": {"a": 1}})
-                    socket.send_multipart([*route, pack("control_reply", ok=True, info=info)])
+                    ok = unpack(frame)["type"] != "check" or not self.broken
+                    socket.send_multipart([*route, pack("control_reply", ok=ok, info=info, message=self.broken)])
             if time.monotonic() - alive > 0.5:
                 alive = time.monotonic()
                 for peer in self.clients:
@@ -422,6 +424,10 @@ def test_tokenize_abort_status():
         status = json.loads(server.run("status", "--json").stdout)
         assert status["name"] == "fake" and status["scheduler"] == {"queue": 0, "nested": {"a": 1}}
         assert "nested.a" in server.run("status").stdout
+        assert "invariants hold" in server.run("status", "--check").stdout
+        server.broken = "page 7 is lost"
+        result = server.run("status", "--check", code=1)
+        assert "page 7 is lost" in result.stderr and "nested.a" in result.stdout, result
 
 
 def test_chat_in_a_pipe():

@@ -94,6 +94,7 @@ class Scheduler(Process):
                 break
             assert time.monotonic() < deadline, stats
             time.sleep(0.01)
+        assert self.control.ask("check")["ok"]
         uid = 1 << 40 | len(self.answers)
         self.request(uid, [1, 2, 3, 4, 5], max_tokens=1, ignore_eos=True)
         (answer,) = self.wait(uid, timeout_s=5)
@@ -291,6 +292,18 @@ def test_control():
     assert not scheduler.control.ask("generate", rid="a", prompt="b")["ok"]
     assert scheduler.control.ask("drain")["ok"]
     assert scheduler.process.wait(timeout=scaled(2)) == 0
+
+
+def test_invariants_are_walked_on_request():
+    scheduler = Scheduler("--device", "sim", "--page-size", 4, "--num-pages", 200, "--max-prefill-length", 32)
+    for uid in range(1, 65):
+        scheduler.request(uid, list(range(uid % 5, 60 + uid)), max_tokens=20, ignore_eos=True)
+    for _ in range(30):
+        answer = scheduler.control.ask("check")
+        assert answer["ok"], answer
+    scheduler.wait(*range(1, 65))
+    scheduler.check_empty()
+    assert scheduler.stop()[0] == 0
 
 
 def test_frames_of_another_run_are_dropped():

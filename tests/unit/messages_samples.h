@@ -113,6 +113,7 @@ static const struct message sample_messages[] = {
     {.type = MESSAGE_CONTROL, .control = {.command = CONTROL_LOG_LEVEL, .level = TEXT("debug")}},
     {.type = MESSAGE_CONTROL, .control = {.command = CONTROL_NORMAL_LOOP}},
     {.type = MESSAGE_CONTROL, .control = {.command = CONTROL_OVERLAP_LOOP}},
+    {.type = MESSAGE_CONTROL, .control = {.command = CONTROL_CHECK}},
     {.type = MESSAGE_CONTROL_REPLY,
      .control_reply = {.ok = true, .info = TEXT("{}"), .message = TEXT("m")}},
 };

@@ -7,7 +7,7 @@
 #include "tools/client/commands.h"
 #include "tools/client/control.h"
 
-enum { NUM_PROCESSES = 3, ANSWER_TIMEOUT_MS = 3000 };
+enum { NUM_PROCESSES = 3, ANSWER_TIMEOUT_MS = 3000, CHECK_TIMEOUT_MS = 60000 };
 
 static const char *const process_names[NUM_PROCESSES] = {"tokenizer", "scheduler", "detokenizer"};
 
@@ -29,6 +29,17 @@ static void ask(const char *endpoint, struct arena *arena, struct report *report
     report->status = control_ask(endpoint, &control, ANSWER_TIMEOUT_MS, &report->text);
     if (!report->status.code)
         report->status = json_parse(report->text, strlen(report->text), arena, &report->value);
+}
+
+/* The scheduler walks all of its tables, and says what is broken. */
+static struct status ask_check(const char *endpoint)
+{
+    const struct control_msg control = {.command = CONTROL_CHECK};
+    char *text = NULL;
+    struct status status = control_ask(endpoint, &control, CHECK_TIMEOUT_MS, &text);
+
+    free(text);
+    return status_context(status, "check");
 }
 
 static void write_json(const struct server *server, const struct report *reports)
@@ -83,7 +94,7 @@ static void print_text(const struct server *server, const struct report *reports
     }
 }
 
-static int show(const struct server_choice *choice, bool json)
+static int show(const struct server_choice *choice, bool json, bool has_check)
 {
     struct report reports[NUM_PROCESSES] = {0};
     struct server server;
@@ -110,6 +121,13 @@ static int show(const struct server_choice *choice, bool json)
         }
         free(reports[i].text);
     }
+    if (has_check) {
+        status = ask_check(server.scheduler_control);
+        if (status.code)
+            exit_code = command_fail(status);
+        else if (!json)
+            printf("check\n  all invariants hold\n");
+    }
     arena_deinit(&arena);
     return exit_code;
 }
@@ -117,9 +135,11 @@ static int show(const struct server_choice *choice, bool json)
 int command_status(int argc, char **argv)
 {
     struct server_choice choice = {0};
-    bool json = false;
+    bool json = false, has_check = false;
     const struct option_spec specs[] = {
         option_flag("json", &json, "one JSON object"),
+        option_flag("check", &has_check,
+                    "and has the scheduler check all of its tables, between two steps"),
         SERVER_OPTION_SPECS(&choice),
         {0},
     };
@@ -127,5 +147,5 @@ int command_status(int argc, char **argv)
 
     if (command_parse(argc, argv, &usage, specs, NULL, &exit_code))
         return exit_code;
-    return show(&choice, json);
+    return show(&choice, json, has_check);
 }
