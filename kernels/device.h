@@ -34,9 +34,15 @@ struct device_args {
     bool op_delay_random; /* uniform in [0, 2 * op_delay_ns) instead of fixed */
 };
 
+/* How much of a buffer a part takes whose neighbours are to be aligned as buffers are. */
+static inline size_t device_align(size_t size)
+{
+    return (size + 255) / 256 * 256;
+}
+
 struct device_info {
     char name[96]; /* "AMD EPYC (2 threads, avx512_bf16)", "NVIDIA H200" */
-    size_t free_bytes, total_bytes;
+    size_t free_bytes;
 };
 
 struct device_ops {
@@ -80,8 +86,6 @@ struct device_ops {
     /* The host waits for the event's last record: on a condition variable (cpu), spinning (cuda).
      * An event never recorded is done. */
     struct status (*event_wait)(struct event *event);
-    /* Whether it is done, without waiting. */
-    struct status (*event_done)(struct event *event, bool *out);
     /* When it was done, on clock_now_ns()'s clock (cuda: mapped, good to some microseconds). Only
      * for a done event. */
     struct status (*event_time)(struct event *event, int64_t *out_ns);

@@ -91,8 +91,6 @@ struct linear_source {
     int32_t num_parts;
     int32_t k;
     enum dtype dtype; /* that the operator computes in: DTYPE_F32 or DTYPE_BF16 */
-    bool may_borrow;  /* data outlives the weight: a back end that needs no other layout may use it
-                         in place */
 };
 
 /* y = x W^T + bias, or y += x W^T + bias */
@@ -161,7 +159,6 @@ struct experts_source {
     const struct linear_part *gate, *up, *down; /* [num_experts] */
     int32_t num_experts, hidden_size, inner_size;
     enum dtype dtype;
-    bool may_borrow;
 };
 
 struct experts_weight; /* opaque */
@@ -242,8 +239,7 @@ struct kernels {
     /* Bytes of the one workspace that operators with a workspace share. */
     size_t (*workspace_size)(struct device *device, const struct ops_limits *limits);
 
-    /* Made on the caller's stream; the sources may be unmapped after a stream_sync unless
-     * may_borrow was used. */
+    /* Made on the caller's stream; the sources may be unmapped after a stream_sync. */
     struct status (*linear_create)(struct stream *stream, const struct linear_source *source,
                                    struct linear_weight **out);
     void (*linear_destroy)(struct linear_weight **weight);

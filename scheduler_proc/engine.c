@@ -125,6 +125,8 @@ static struct status make_model(struct engine *engine)
     if (status.code)
         return status;
     note_unused(engine);
+    engine->info.table_bytes =
+        (size_t)engine->info.max_seq_len * config->model->head_dim * sizeof(float);
     engine->info.scratch_bytes = model_scratch_bytes(engine->model);
     if (config->dummy_weights)
         engine->info.weight_bytes = model_num_values(config->model) * dtype_size(engine->dtype);

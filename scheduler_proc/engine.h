@@ -63,6 +63,7 @@ struct engine_info {
     size_t weight_bytes;  /* of the files, or of the dummies */
     size_t kv_bytes;      /* of the cache */
     size_t scratch_bytes; /* activations, workspace, tables, rings */
+    size_t table_bytes;   /* of both: what grows with max_seq_len: rotary, page table, token pool */
     size_t staging_bytes; /* of one block at most */
     int32_t num_graphs, graph_max_rows;
     size_t graph_bytes;                                /* of the device, that capturing took */

@@ -21,8 +21,8 @@ static size_t page_bytes(const struct engine *engine)
 
 /*
  * On the host's own memory: enough for four of the longest sequences and for 32768 tokens (where
- * the model is simulated, for all that may run), but no more than a quarter of what is free. On a
- * card: memory_ratio of what was free, less what is used.
+ * the model is simulated, for all that may run), but no more than a quarter of what is free beside
+ * the weights. On a card: memory_ratio of what was free, less what is used.
  */
 static struct status choose_num_pages(struct engine *engine, size_t free_before, int64_t *out)
 {
@@ -35,18 +35,18 @@ static struct status choose_num_pages(struct engine *engine, size_t free_before,
         *out = config->num_pages;
         return status_ok();
     }
+    struct status status = engine->backend.device->info(engine->device, &device);
+    if (status.code)
+        return status;
     if (engine->backend.device->is_host) {
         int64_t tokens = 4 * max_seq_len > 32768 ? 4 * max_seq_len : 32768;
         if (engine->sim)
             tokens = config->max_running_reqs * max_seq_len;
         int64_t wanted = (tokens + config->page_size - 1) / config->page_size;
-        int64_t bound = (int64_t)(free_before / 4 / page);
+        int64_t bound = (int64_t)(device.free_bytes / 4 / page);
         *out = wanted < bound ? wanted : bound;
         return status_ok();
     }
-    struct status status = engine->backend.device->info(engine->device, &device);
-    if (status.code)
-        return status;
     double tables = (double)(config->max_running_reqs + 1) * (double)max_seq_len *
                     (4 + 4.0 / config->page_size);
     double used = (double)free_before - (double)device.free_bytes + tables;
@@ -81,11 +81,6 @@ struct status engine_make_cache(struct engine *engine, size_t free_bytes)
 
 /* ---- tables and rings ---- */
 
-static size_t align256(size_t size)
-{
-    return (size + 255) / 256 * 256;
-}
-
 /* One allocation for all fixed inputs. */
 static struct status make_inputs(struct engine *engine)
 {
@@ -112,14 +107,14 @@ static struct status make_inputs(struct engine *engine)
     size_t num_parts = sizeof(parts) / sizeof(parts[0]), total = 0;
 
     for (size_t i = 0; i < num_parts; i++)
-        total += align256(parts[i].size);
+        total += device_align(parts[i].size);
     struct status status = engine->backend.device->alloc(engine->device, total, &engine->inputs);
     if (status.code)
         return status;
     char *at = engine->inputs;
     for (size_t i = 0; i < num_parts; i++) {
         *parts[i].out = at;
-        at += align256(parts[i].size);
+        at += device_align(parts[i].size);
     }
     inputs->max_tokens = engine->max_tokens;
     inputs->max_rows = engine->max_rows;
@@ -218,6 +213,7 @@ struct status engine_make_rings(struct engine *engine, const struct batch_limits
                                                &engine->staging);
     for (int i = 0; i < ENGINE_NUM_SLOTS && status.code == STATUS_OK; i++)
         status = make_slot(engine, &engine->slots[i]);
+    engine->info.table_bytes += engine->table_bytes;
     engine->info.scratch_bytes += engine->table_bytes + 2 * ENGINE_NUM_SLOTS * engine->slot_size;
     return status;
 }

@@ -10,6 +10,8 @@
 #include "scheduler_proc/settings.h"
 #include "scheduler_proc/watchdog.h"
 
+enum { LARGE_TABLES = 256 << 20 };
+
 static void log_start(const struct settings *s, const struct model_config *model,
                       const struct engine_info *info, int64_t began_ns)
 {
@@ -31,6 +33,10 @@ static void log_start(const struct settings *s, const struct model_config *model
              "graphs=%.1f MiB",
              (double)info->kv_bytes / mib, info->num_pages, (long long)s->page_size,
              info->max_seq_len, (double)info->scratch_bytes / mib, (double)info->graph_bytes / mib);
+    if (info->table_bytes > LARGE_TABLES)
+        log_warn("tables for %lld requests of %d tokens take %.0f MiB: --max-seq-len-override and "
+                 "--max-running-requests make them smaller",
+                 (long long)s->max_running, info->max_seq_len, (double)info->table_bytes / mib);
     log_debug("start: device %.2f s weights %.2f s memory %.2f s graphs %.2f s",
               (double)info->open_ns / 1e9, (double)info->weights_ns / 1e9,
               (double)info->memory_ns / 1e9, (double)info->graphs_ns / 1e9);

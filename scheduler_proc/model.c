@@ -27,11 +27,6 @@ static struct status scratch(struct model *model, size_t size, void **out)
     return model->device_ops->alloc(model->device, size ? size : 1, out);
 }
 
-static size_t align256(size_t size)
-{
-    return (size + 255) / 256 * 256;
-}
-
 static struct status make_scratch(struct model *model, const struct ops_limits *limits)
 {
     const struct model_config *config = model->config;
@@ -40,8 +35,8 @@ static struct status make_scratch(struct model *model, const struct ops_limits *
     size_t attended = (size_t)config->num_qo_heads * config->head_dim;
     size_t inner = (size_t)config->intermediate_size;
 
-    model->attended_offset = align256(tokens * (size_t)model_qkv_width(config) * item);
-    model->act_offset = align256(tokens * 2 * inner * item);
+    model->attended_offset = device_align(tokens * (size_t)model_qkv_width(config) * item);
+    model->act_offset = device_align(tokens * 2 * inner * item);
     size_t attention_bytes = model->attended_offset + tokens * attended * item;
     size_t mlp_bytes = model->act_offset + tokens * inner * item;
     const struct {

@@ -128,11 +128,8 @@ static struct status load_linear(struct loader *in, const char *prefix,
         if (status.code)
             return status;
     }
-    struct linear_source source = {.parts = parts,
-                                   .num_parts = num_parts,
-                                   .k = k,
-                                   .dtype = in->model->dtype,
-                                   .may_borrow = in->may_borrow};
+    struct linear_source source = {
+        .parts = parts, .num_parts = num_parts, .k = k, .dtype = in->model->dtype};
     return status_context(in->model->kernels->linear_create(in->stream, &source, out), prefix);
 }
 
@@ -165,8 +162,7 @@ static struct status load_experts(struct loader *in, const char *prefix, struct 
                                         .num_experts = count,
                                         .hidden_size = config->hidden_size,
                                         .inner_size = inner,
-                                        .dtype = in->model->dtype,
-                                        .may_borrow = in->may_borrow};
+                                        .dtype = in->model->dtype};
         status = status_context(
             in->model->kernels->experts_create(in->stream, &source, &layer->experts), prefix);
     }

@@ -124,14 +124,12 @@ static struct status device_info(struct device *device, struct device_info *out)
     read_cpu_name(name, sizeof(name));
     snprintf(info.name, sizeof(info.name), "%s (%d threads, %s)", name,
              (int)pool_num_threads(device->pool), device->kernels->name);
-    info.total_bytes = read_number("/proc/meminfo", "MemTotal:") * 1024;
     info.free_bytes = read_number("/proc/meminfo", "MemAvailable:") * 1024;
     size_t used = read_number("/sys/fs/cgroup/memory.current", "");
     size_t cached = read_number("/sys/fs/cgroup/memory.stat", "inactive_file ");
-    size_t total = info.total_bytes;
+    size_t total = read_number("/proc/meminfo", "MemTotal:") * 1024;
     total = min_limit(total, "/sys/fs/cgroup/memory.max");
     total = min_limit(total, "/sys/fs/cgroup/memory/memory.limit_in_bytes");
-    info.total_bytes = total;
     used -= cached < used ? cached : used; /* file pages that go when memory is short */
     size_t room = total > used ? total - used : 0;
     if (room < info.free_bytes)
@@ -278,12 +276,6 @@ static struct status event_wait(struct event *event)
     return status_ok();
 }
 
-static struct status event_done(struct event *event, bool *out)
-{
-    *out = cpu_event_done(event);
-    return status_ok();
-}
-
 static struct status event_time(struct event *event, int64_t *out_ns)
 {
     *out_ns = cpu_event_time(event);
@@ -311,6 +303,5 @@ const struct device_ops device_cpu = {
     .event_record = event_record,
     .stream_wait = stream_wait,
     .event_wait = event_wait,
-    .event_done = event_done,
     .event_time = event_time,
 };

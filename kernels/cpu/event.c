@@ -117,14 +117,6 @@ void cpu_event_wait(struct event *event)
     pthread_mutex_unlock(&event->lock);
 }
 
-bool cpu_event_done(struct event *event)
-{
-    pthread_mutex_lock(&event->lock);
-    bool is_done = event->num_done == event->num_recorded;
-    pthread_mutex_unlock(&event->lock);
-    return is_done;
-}
-
 int64_t cpu_event_time(struct event *event)
 {
     pthread_mutex_lock(&event->lock);

@@ -55,7 +55,6 @@ void cpu_event_destroy(struct event **event);
 void cpu_event_record(struct stream *stream, struct event *event);
 void cpu_event_stream_wait(struct stream *stream, struct event *event);
 void cpu_event_wait(struct event *event);
-bool cpu_event_done(struct event *event);
 int64_t cpu_event_time(struct event *event);
 
 #endif

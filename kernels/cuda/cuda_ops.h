@@ -31,7 +31,6 @@ struct status event_cuda_create(struct device *device, struct event **out);
 void event_cuda_destroy(struct event **event);
 struct status event_cuda_record(struct stream *stream, struct event *event);
 struct status event_cuda_wait(struct event *event);
-struct status event_cuda_done(struct event *event, bool *out);
 struct status event_cuda_time(struct event *event, int64_t *out_ns);
 struct status graph_cuda_begin(struct stream *stream);
 struct status graph_cuda_end(struct stream *stream, struct graph **out);

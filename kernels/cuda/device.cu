@@ -162,6 +162,7 @@ out:
 extern "C" struct status device_cuda_info(struct device *device, struct device_info *out)
 {
     struct device_info info = {};
+    size_t total_bytes = 0;
     cudaDeviceProp properties;
     cudaError_t error;
 
@@ -169,7 +170,7 @@ extern "C" struct status device_cuda_info(struct device *device, struct device_i
     if (!error)
         error = cudaGetDeviceProperties(&properties, device->ordinal);
     if (!error)
-        error = cudaMemGetInfo(&info.free_bytes, &info.total_bytes);
+        error = cudaMemGetInfo(&info.free_bytes, &total_bytes);
     if (error)
         return cuda_status(error, "device info");
     for (size_t i = 0; i + 1 < sizeof(info.name) && properties.name[i]; i++)

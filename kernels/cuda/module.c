@@ -23,7 +23,6 @@ const struct device_ops device_cuda = {
     .event_record = event_cuda_record,
     .stream_wait = stream_cuda_wait,
     .event_wait = event_cuda_wait,
-    .event_done = event_cuda_done,
     .event_time = event_cuda_time,
     .graph_begin = graph_cuda_begin,
     .graph_end = graph_cuda_end,

@@ -140,16 +140,6 @@ extern "C" struct status event_cuda_wait(struct event *event)
     return cuda_status(cudaEventSynchronize(event->cuda), "waiting for an event");
 }
 
-extern "C" struct status event_cuda_done(struct event *event, bool *out)
-{
-    cudaError_t error = cudaEventQuery(event->cuda);
-
-    if (error != cudaSuccess && error != cudaErrorNotReady)
-        return cuda_status(error, "asking for an event");
-    *out = error == cudaSuccess;
-    return status_ok();
-}
-
 extern "C" struct status event_cuda_time(struct event *event, int64_t *out_ns)
 {
     struct device *device = event->device;

@@ -435,6 +435,14 @@ def test_positions_that_the_model_never_saw_are_warned_of():
         assert code == 0 and (f"{override} is beyond" in log and f"{positions}," in log) == warned, log
 
 
+def test_large_tables_are_told_with_what_makes_them_smaller():
+    for running, told in ((4, False), (80, True)):
+        options = "--device", "sim", "--max-seq-len-override", 1_000_000, "--num-pages", 65536
+        scheduler = Scheduler(*options, "--max-running-requests", running)
+        code, _, log = scheduler.stop()
+        assert code == 0 and ("tables for 80 requests of 1000000 tokens" in log) == told, log
+
+
 def test_nan_logits_end_the_request_that_has_them():
     model = wire.folder() / "model"
     shutil.copytree(TINY / "llama", model)

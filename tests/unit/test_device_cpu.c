@@ -43,12 +43,13 @@ static struct event *open_event(struct device *device)
     return event;
 }
 
-static bool is_done(struct event *event)
+/* Of an event that is recorded once: 0 until then. */
+static int64_t time_of(struct event *event)
 {
-    bool done = false;
+    int64_t time_ns = 0;
 
-    ck_assert_int_eq(dev->event_done(event, &done).code, STATUS_OK);
-    return done;
+    ck_assert_int_eq(dev->event_time(event, &time_ns).code, STATUS_OK);
+    return time_ns;
 }
 
 /* An operation that waits until the test opens it. */
@@ -113,19 +114,16 @@ START_TEST(an_event_is_done_when_the_work_before_it_is)
     struct stream *stream = open_stream(device);
     struct event *event = open_event(device);
     struct gate gate;
-    int64_t time = 0, start = clock_now_ns();
+    int64_t start = clock_now_ns();
 
-    ck_assert(is_done(event)); /* never recorded */
-    ck_assert_int_eq(dev->event_wait(event).code, STATUS_OK);
+    ck_assert_int_eq(dev->event_wait(event).code, STATUS_OK); /* never recorded */
     put_gate(stream, &gate);
     ck_assert_int_eq(dev->event_record(stream, event).code, STATUS_OK);
-    ck_assert(!is_done(event));
+    ck_assert_int_eq(time_of(event), 0);
     open_gate(&gate);
     ck_assert_int_eq(dev->event_wait(event).code, STATUS_OK);
-    ck_assert(is_done(event));
-    ck_assert_int_eq(dev->event_time(event, &time).code, STATUS_OK);
-    ck_assert_int_ge(time, start);
-    ck_assert_int_le(time, clock_now_ns());
+    ck_assert_int_ge(time_of(event), start);
+    ck_assert_int_le(time_of(event), clock_now_ns());
     dev->event_destroy(&event);
     dev->stream_destroy(&stream);
     dev->close(&device);
@@ -148,7 +146,7 @@ START_TEST(a_stream_waits_for_the_event_of_another)
     ck_assert_int_eq(dev->copy(second, &copy, &value, sizeof(copy), COPY_DEVICE_TO_DEVICE).code,
                      STATUS_OK);
     ck_assert_int_eq(dev->event_record(second, end).code, STATUS_OK);
-    ck_assert(!is_done(end));
+    ck_assert_int_eq(time_of(end), 0);
     open_gate(&gate);
     ck_assert_int_eq(dev->event_wait(end).code, STATUS_OK);
     ck_assert_int_eq(copy, 0x01010101);
@@ -213,8 +211,7 @@ START_TEST(info_names_the_cpu_and_its_memory)
 
     ck_assert_int_eq(dev->info(device, &info).code, STATUS_OK);
     ck_assert_ptr_nonnull(strstr(info.name, "2 threads"));
-    ck_assert_uint_gt(info.total_bytes, 0);
-    ck_assert_uint_le(info.free_bytes, info.total_bytes);
+    ck_assert_uint_gt(info.free_bytes, 0);
     dev->close(&device);
 }
 END_TEST

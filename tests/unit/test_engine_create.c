@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "scheduler_proc/engine.h"
+#include "scheduler_proc/engine_internal.h"
 #include "tests/unit/check_main.h"
 #include "tests/unit/check_status.h"
 
@@ -65,4 +65,33 @@ START_TEST(dummies_are_large_enough)
 }
 END_TEST
 
-CHECK_MAIN("engine_create", what_the_operators_lack_is_refused_by_name, dummies_are_large_enough)
+static struct status one_mebibyte(struct device *device, struct device_info *out)
+{
+    (void)device;
+    *out = (struct device_info){.free_bytes = 1 << 20};
+    return status_ok();
+}
+
+/* A quarter of what is free when the weights are loaded, not of what was. */
+START_TEST(the_cache_takes_of_what_the_weights_leave)
+{
+    struct engine_config config = {.num_pages = 2};
+    struct engine *engine = NULL;
+
+    ck_assert_ok(create(LLAMA "}", &config, &engine));
+    const struct device_ops *device = engine->backend.device;
+    struct device_ops short_of_memory = *device;
+    short_of_memory.info = one_mebibyte;
+    device->free(engine->device, engine->kv_cache);
+    engine->kv_cache = NULL;
+    engine->backend.device = &short_of_memory;
+    engine->config.num_pages = 0;
+    ck_assert_ok(engine_make_cache(engine, (size_t)1 << 40));
+    ck_assert_int_eq(engine->info.num_pages, (1 << 20) / 4 / (16 * 2 * 2 * 32 * 4));
+    engine->backend.device = device;
+    engine_destroy(&engine);
+}
+END_TEST
+
+CHECK_MAIN("engine_create", what_the_operators_lack_is_refused_by_name, dummies_are_large_enough,
+           the_cache_takes_of_what_the_weights_leave)
