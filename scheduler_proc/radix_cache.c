@@ -17,54 +17,21 @@
  */
 #include "scheduler_proc/radix_cache.h"
 
+#include "scheduler_proc/radix_internal.h"
+
 #include <assert.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { ROOT = 0, NO_PAGE = -1 };
-
-struct node {
-    int32_t parent;
-    int32_t ref_count;
-    int32_t num_children;
-    int32_t num_pages;  /* 0: unused, then next_hashed chains the unused ones */
-    int32_t first_page; /* the rest follows by next_page */
-    uint32_t hash;      /* of (parent, tokens of first_page) */
-    int32_t next_hashed;
-    int32_t older, younger; /* the list of unlocked nodes; a ring through node 0 */
-};
-
-struct radix_cache {
-    struct prefix_cache base;
-    int32_t num_pages, page_size;
-    int32_t num_nodes;    /* nodes ever used, the root too */
-    int32_t unused;       /* chain of nodes that are free again; 0: none */
-    uint32_t bucket_mask; /* number of buckets - 1 */
-    struct node *nodes;   /* owned, [num_pages + 1]: each but the root holds at least one page */
-    int32_t *buckets;     /* owned: first node of each chain, or 0 */
-    int32_t *next_page;   /* owned, [num_pages]: the page behind it in its node */
-    int32_t *page_tokens; /* owned, [num_pages][page_size] */
-};
 
 static struct radix_cache *radix(struct prefix_cache *base)
 {
     return (struct radix_cache *)base;
 }
 
-static const struct radix_cache *const_radix(const struct prefix_cache *base)
-{
-    return (const struct radix_cache *)base;
-}
-
-static int32_t *tokens_of(const struct radix_cache *cache, int32_t page)
-{
-    return cache->page_tokens + (size_t)page * (size_t)cache->page_size;
-}
-
 static bool same_tokens(const struct radix_cache *cache, int32_t page, const int32_t *ids)
 {
-    return memcmp(tokens_of(cache, page), ids, (size_t)cache->page_size * sizeof(*ids)) == 0;
+    return memcmp(radix_tokens(cache, page), ids, (size_t)cache->page_size * sizeof(*ids)) == 0;
 }
 
 /* ---- children ---- */
@@ -80,13 +47,13 @@ static uint32_t hash_child(const struct radix_cache *cache, int32_t parent, cons
     return (uint32_t)hash;
 }
 
-static int32_t find_child(const struct radix_cache *cache, int32_t parent, const int32_t *ids)
+int32_t radix_cache_find_child(const struct radix_cache *cache, int32_t parent, const int32_t *ids)
 {
     uint32_t hash = hash_child(cache, parent, ids);
     int32_t n = cache->buckets[hash & cache->bucket_mask];
 
     for (; n != 0; n = cache->nodes[n].next_hashed) {
-        const struct node *node = &cache->nodes[n];
+        const struct radix_node *node = &cache->nodes[n];
         if (node->hash == hash && node->parent == parent &&
             same_tokens(cache, node->first_page, ids))
             return n;
@@ -96,9 +63,9 @@ static int32_t find_child(const struct radix_cache *cache, int32_t parent, const
 
 static void hash_in(struct radix_cache *cache, int32_t n)
 {
-    struct node *node = &cache->nodes[n];
+    struct radix_node *node = &cache->nodes[n];
 
-    node->hash = hash_child(cache, node->parent, tokens_of(cache, node->first_page));
+    node->hash = hash_child(cache, node->parent, radix_tokens(cache, node->first_page));
     int32_t *bucket = &cache->buckets[node->hash & cache->bucket_mask];
     node->next_hashed = *bucket;
     *bucket = n;
@@ -117,7 +84,7 @@ static void hash_out(struct radix_cache *cache, int32_t n)
 
 static void list_out(struct radix_cache *cache, int32_t n)
 {
-    struct node *nodes = cache->nodes;
+    struct radix_node *nodes = cache->nodes;
 
     nodes[nodes[n].older].younger = nodes[n].younger;
     nodes[nodes[n].younger].older = nodes[n].older;
@@ -126,7 +93,7 @@ static void list_out(struct radix_cache *cache, int32_t n)
 /* Puts n on the younger side of `behind`; behind 0 would be the oldest place. */
 static void list_in_after(struct radix_cache *cache, int32_t n, int32_t behind)
 {
-    struct node *nodes = cache->nodes;
+    struct radix_node *nodes = cache->nodes;
 
     nodes[n].older = behind;
     nodes[n].younger = nodes[behind].younger;
@@ -136,12 +103,12 @@ static void list_in_after(struct radix_cache *cache, int32_t n, int32_t behind)
 
 static void list_in_youngest(struct radix_cache *cache, int32_t n)
 {
-    list_in_after(cache, n, cache->nodes[ROOT].older);
+    list_in_after(cache, n, cache->nodes[RADIX_ROOT].older);
 }
 
 static void touch(struct radix_cache *cache, int32_t n)
 {
-    for (; n != ROOT && cache->nodes[n].ref_count == 0; n = cache->nodes[n].parent) {
+    for (; n != RADIX_ROOT && cache->nodes[n].ref_count == 0; n = cache->nodes[n].parent) {
         list_out(cache, n);
         list_in_youngest(cache, n);
     }
@@ -169,21 +136,21 @@ static int32_t node_take(struct radix_cache *cache)
 static int32_t split(struct radix_cache *cache, int32_t n, int32_t num_pages)
 {
     int32_t u = node_take(cache);
-    struct node *lower = &cache->nodes[n], *upper = &cache->nodes[u];
+    struct radix_node *lower = &cache->nodes[n], *upper = &cache->nodes[u];
     int32_t last = lower->first_page;
 
     for (int32_t i = 1; i < num_pages; i++)
         last = cache->next_page[last];
     hash_out(cache, n);
-    *upper = (struct node){.parent = lower->parent,
-                           .ref_count = lower->ref_count,
-                           .num_children = 1,
-                           .num_pages = num_pages,
-                           .first_page = lower->first_page};
+    *upper = (struct radix_node){.parent = lower->parent,
+                                 .ref_count = lower->ref_count,
+                                 .num_children = 1,
+                                 .num_pages = num_pages,
+                                 .first_page = lower->first_page};
     lower->parent = u;
     lower->num_pages -= num_pages;
     lower->first_page = cache->next_page[last];
-    cache->next_page[last] = NO_PAGE;
+    cache->next_page[last] = RADIX_NO_PAGE;
     hash_in(cache, u);
     hash_in(cache, n);
     if (upper->ref_count == 0)
@@ -202,8 +169,8 @@ static int32_t common_pages(const struct radix_cache *cache, int32_t n, const in
         max_pages = cache->nodes[n].num_pages;
     while (num < max_pages) {
         int32_t next = cache->next_page[page];
-        if (next != NO_PAGE)
-            __builtin_prefetch(tokens_of(cache, next));
+        if (next != RADIX_NO_PAGE)
+            __builtin_prefetch(radix_tokens(cache, next));
         if (!same_tokens(cache, page, ids + (size_t)num * (size_t)cache->page_size))
             break;
         page = next;
@@ -222,7 +189,7 @@ static struct cache_handle match(struct prefix_cache *base, struct cache_handle 
 
     while (at.num_pages < max_pages) {
         const int32_t *rest = ids + (size_t)at.num_pages * (size_t)cache->page_size;
-        int32_t child = find_child(cache, at.node, rest);
+        int32_t child = radix_cache_find_child(cache, at.node, rest);
         if (child == 0)
             break;
         int32_t num_pages = common_pages(cache, child, rest, max_pages - at.num_pages);
@@ -238,12 +205,12 @@ static struct cache_handle match(struct prefix_cache *base, struct cache_handle 
 
 static int32_t peek(const struct prefix_cache *base, const int32_t *ids, int32_t max_pages)
 {
-    const struct radix_cache *cache = const_radix(base);
+    const struct radix_cache *cache = radix_const(base);
     int32_t num_pages = 0, more = 0;
 
-    for (int32_t n = ROOT; num_pages < max_pages; num_pages += more) {
+    for (int32_t n = RADIX_ROOT; num_pages < max_pages; num_pages += more) {
         const int32_t *rest = ids + (size_t)num_pages * (size_t)cache->page_size;
-        n = find_child(cache, n, rest);
+        n = radix_cache_find_child(cache, n, rest);
         if (n == 0)
             break;
         more = common_pages(cache, n, rest, max_pages - num_pages);
@@ -256,14 +223,14 @@ static int32_t peek(const struct prefix_cache *base, const int32_t *ids, int32_t
 static void get_pages(const struct prefix_cache *base, struct cache_handle from,
                       struct cache_handle to, int32_t *pages)
 {
-    const struct radix_cache *cache = const_radix(base);
+    const struct radix_cache *cache = radix_const(base);
     int32_t end = to.num_pages;
 
     for (int32_t n = to.node; end > from.num_pages; n = cache->nodes[n].parent) {
         int32_t i = end - cache->nodes[n].num_pages;
         int32_t page = cache->nodes[n].first_page;
         end = i;
-        for (; page != NO_PAGE; page = cache->next_page[page])
+        for (; page != RADIX_NO_PAGE; page = cache->next_page[page])
             pages[i++] = page;
     }
     assert(end == from.num_pages);
@@ -277,13 +244,13 @@ static struct cache_handle insert(struct prefix_cache *base, struct cache_handle
     if (num_pages <= from.num_pages)
         return from;
     int32_t n = node_take(cache);
-    cache->nodes[n] = (struct node){.parent = from.node,
-                                    .num_pages = num_pages - from.num_pages,
-                                    .first_page = pages[from.num_pages]};
+    cache->nodes[n] = (struct radix_node){.parent = from.node,
+                                          .num_pages = num_pages - from.num_pages,
+                                          .first_page = pages[from.num_pages]};
     for (int32_t i = from.num_pages; i < num_pages; i++) {
-        memcpy(tokens_of(cache, pages[i]), ids + (size_t)i * (size_t)cache->page_size,
+        memcpy(radix_tokens(cache, pages[i]), ids + (size_t)i * (size_t)cache->page_size,
                (size_t)cache->page_size * sizeof(*ids));
-        cache->next_page[pages[i]] = i + 1 < num_pages ? pages[i + 1] : NO_PAGE;
+        cache->next_page[pages[i]] = i + 1 < num_pages ? pages[i + 1] : RADIX_NO_PAGE;
     }
     hash_in(cache, n);
     cache->nodes[from.node].num_children++;
@@ -298,8 +265,8 @@ static void lock(struct prefix_cache *base, struct cache_handle from, struct cac
     struct radix_cache *cache = radix(base);
 
     for (int32_t n = to.node; n != from.node; n = cache->nodes[n].parent) {
-        struct node *node = &cache->nodes[n];
-        assert(n != ROOT);
+        struct radix_node *node = &cache->nodes[n];
+        assert(n != RADIX_ROOT);
         if (node->ref_count++ > 0)
             continue;
         list_out(cache, n);
@@ -312,8 +279,8 @@ static void unlock(struct prefix_cache *base, struct cache_handle handle)
 {
     struct radix_cache *cache = radix(base);
 
-    for (int32_t n = handle.node; n != ROOT; n = cache->nodes[n].parent) {
-        struct node *node = &cache->nodes[n];
+    for (int32_t n = handle.node; n != RADIX_ROOT; n = cache->nodes[n].parent) {
+        struct radix_node *node = &cache->nodes[n];
         assert(node->ref_count > 0);
         if (--node->ref_count > 0)
             continue;
@@ -326,16 +293,16 @@ static void unlock(struct prefix_cache *base, struct cache_handle handle)
 /* Ends the leaf n, its pages to the pool. */
 static void drop_leaf(struct radix_cache *cache, int32_t n, struct page_pool *pool)
 {
-    struct node *node = &cache->nodes[n];
+    struct radix_node *node = &cache->nodes[n];
 
     assert(node->num_children == 0 && node->ref_count == 0);
-    for (int32_t page = node->first_page; page != NO_PAGE; page = cache->next_page[page])
+    for (int32_t page = node->first_page; page != RADIX_NO_PAGE; page = cache->next_page[page])
         page_pool_give(pool, 1, &page);
     list_out(cache, n);
     hash_out(cache, n);
     cache->nodes[node->parent].num_children--;
     cache->base.evictable_pages -= node->num_pages;
-    *node = (struct node){.next_hashed = cache->unused};
+    *node = (struct radix_node){.next_hashed = cache->unused};
     cache->unused = n;
 }
 
@@ -345,121 +312,13 @@ static int32_t evict(struct prefix_cache *base, int32_t num_pages, struct page_p
     int32_t num_freed = 0;
 
     while (num_freed < num_pages) {
-        int32_t oldest = cache->nodes[ROOT].younger;
-        if (oldest == ROOT)
+        int32_t oldest = cache->nodes[RADIX_ROOT].younger;
+        if (oldest == RADIX_ROOT)
             break;
         num_freed += cache->nodes[oldest].num_pages;
         drop_leaf(cache, oldest, pool);
     }
     return num_freed;
-}
-
-/* ---- check ---- */
-
-/* What is true of node n by itself, and its pages marked. */
-static struct status check_node(const struct radix_cache *cache, int32_t n, int32_t expected_refs,
-                                uint8_t *marks)
-{
-    const struct node *node = &cache->nodes[n];
-    const struct node *parent = &cache->nodes[node->parent];
-    int32_t num_pages = 0;
-
-    if (node->parent != ROOT && parent->num_pages == 0)
-        return status_error(STATUS_INVALID, "radix: node %d has no parent", n);
-    if (node->ref_count != expected_refs)
-        return status_error(STATUS_INVALID,
-                            "radix: node %d has ref_count %d, %d handles at or below", n,
-                            node->ref_count, expected_refs);
-    for (int32_t page = node->first_page; page != NO_PAGE; page = cache->next_page[page]) {
-        if (page < 0 || page >= cache->num_pages || num_pages >= node->num_pages)
-            return status_error(STATUS_INVALID, "radix: node %d has a bad chain of pages", n);
-        if (marks[page] < UINT8_MAX)
-            marks[page]++;
-        num_pages++;
-    }
-    if (num_pages != node->num_pages)
-        return status_error(STATUS_INVALID, "radix: node %d has %d pages of %d", n, num_pages,
-                            node->num_pages);
-    if (find_child(cache, node->parent, tokens_of(cache, node->first_page)) != n)
-        return status_error(STATUS_INVALID, "radix: node %d is not found by its first page", n);
-    return status_ok();
-}
-
-/* The list holds the unlocked nodes, each behind its children. seen: [num_nodes], zeroed. */
-static struct status check_list(const struct radix_cache *cache, int32_t num_unlocked,
-                                int32_t *seen)
-{
-    int32_t num = 0;
-
-    for (int32_t n = cache->nodes[ROOT].younger; n != ROOT; n = cache->nodes[n].younger) {
-        const struct node *node = &cache->nodes[n];
-        if (num++ == num_unlocked || node->ref_count != 0 || node->num_pages == 0)
-            return status_error(STATUS_INVALID, "radix: node %d is in the list of unlocked ones",
-                                n);
-        if (cache->nodes[node->younger].older != n)
-            return status_error(STATUS_INVALID, "radix: the list is broken at node %d", n);
-        if (seen[n] != node->num_children)
-            return status_error(STATUS_INVALID, "radix: node %d is older than a child of it", n);
-        seen[node->parent]++;
-    }
-    if (num != num_unlocked)
-        return status_error(STATUS_INVALID, "radix: %d nodes in the list, %d unlocked", num,
-                            num_unlocked);
-    return status_ok();
-}
-
-static struct status check(const struct prefix_cache *base, const struct cache_handle *locked,
-                           int32_t num_locked, uint8_t *marks)
-{
-    const struct radix_cache *cache = const_radix(base);
-    struct status status = status_ok();
-    int32_t num_protected = 0, num_evictable = 0, num_unlocked = 0;
-    int32_t *refs = calloc((size_t)cache->num_nodes, sizeof(*refs));
-    int32_t *children = calloc((size_t)cache->num_nodes, sizeof(*children));
-    int32_t *seen = calloc((size_t)cache->num_nodes, sizeof(*seen));
-
-    if (!refs || !children || !seen) {
-        status = status_error(STATUS_NO_MEMORY, "radix: no memory to check");
-        goto out;
-    }
-    for (int32_t i = 0; i < num_locked; i++) {
-        int32_t num_pages = 0;
-        for (int32_t n = locked[i].node; n != ROOT; n = cache->nodes[n].parent) {
-            num_pages += cache->nodes[n].num_pages;
-            refs[n]++;
-        }
-        if (num_pages != locked[i].num_pages) {
-            status = status_error(STATUS_INVALID, "radix: handle of %d pages at depth %d",
-                                  locked[i].num_pages, num_pages);
-            goto out;
-        }
-    }
-    for (int32_t n = 1; n < cache->num_nodes; n++) {
-        const struct node *node = &cache->nodes[n];
-        if (node->num_pages == 0)
-            continue;
-        status = check_node(cache, n, refs[n], marks);
-        if (status.code)
-            goto out;
-        children[node->parent]++;
-        *(node->ref_count ? &num_protected : &num_evictable) += node->num_pages;
-        num_unlocked += node->ref_count == 0;
-    }
-    for (int32_t n = 0; n < cache->num_nodes && !status.code; n++)
-        if (children[n] != cache->nodes[n].num_children)
-            status = status_error(STATUS_INVALID, "radix: node %d has %d children, counts %d", n,
-                                  children[n], cache->nodes[n].num_children);
-    if (!status.code &&
-        (num_protected != base->protected_pages || num_evictable != base->evictable_pages))
-        status = status_error(STATUS_INVALID, "radix: %d + %d pages, counts %d + %d", num_protected,
-                              num_evictable, base->protected_pages, base->evictable_pages);
-    if (!status.code)
-        status = check_list(cache, num_unlocked, seen);
-out:
-    free(refs);
-    free(children);
-    free(seen);
-    return status;
 }
 
 static void destroy(struct prefix_cache *base)
@@ -475,8 +334,8 @@ static void destroy(struct prefix_cache *base)
 
 struct status radix_cache_create(int32_t num_pages, int32_t page_size, struct prefix_cache **out)
 {
-    static const struct prefix_cache_ops ops = {match,  peek,  get_pages, insert, lock,
-                                                unlock, evict, check,     destroy};
+    static const struct prefix_cache_ops ops = {match,  peek,  get_pages,         insert, lock,
+                                                unlock, evict, radix_cache_check, destroy};
     struct radix_cache *cache = calloc(1, sizeof(*cache));
     size_t num_buckets = 1;
 
