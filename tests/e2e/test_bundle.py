@@ -40,6 +40,7 @@ def test_bundle_holds_its_libraries_and_runs():
                     continue
                 assert str(out / "lib") in where or f"{out}/bin/../lib" in where, (program.name, line)
         env = {"PATH": "/usr/bin:/bin", "MINISGL_RUN_DIR": str(pathlib.Path(folder) / "run")}
+        env |= {name: value for name, value in os.environ.items() if name.endswith("SAN_OPTIONS")}
         result = subprocess.run(
             [str(out / "launch.sh"), "--once", "Once upon a time", "--max-tokens", "12"],
             env=env,
