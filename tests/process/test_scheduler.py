@@ -356,7 +356,7 @@ def test_trace_and_stats_tell_the_same():
     assert len(pages) == stats["steps"] and all(sum(p.values()) == 64 for p in pages), pages[:3]
     told = json.loads(subprocess.check_output([ROOT / "tools/timeline/timeline.py", "--json", path]))[0]
     for phase, us in stats["cpu_us_per_step"].items():
-        assert abs(us - told["cpu_us_per_step"][phase]) < 1 + 0.1 * us, (phase, us, told)
+        assert abs(us - told["cpu_us_per_step"][phase]) < scaled(1) + 0.1 * us, (phase, us, told)  # the end is traced, too
     assert stats["queue_empty_share"] > 0, stats
     for share in ("queue_empty_share", "device_idle_share"):
         assert abs(stats[share] - told[share]) < scaled(0.02), (stats, told)
