@@ -216,9 +216,8 @@ static void run_tile(const struct attention_job *job, const struct attention_tas
             memcpy(out, o, job->padded_dim * sizeof(*o));
             memcpy(out + job->padded_dim, &weights[i], sizeof(weights[i]));
         } else {
-            SIMD_NAME(attention_merge)
-            (&s->state[first + i], s->o + (size_t)(first + i) * job->padded_dim, weights[i], o,
-             job->padded_dim);
+            attention_merge(&s->state[first + i], s->o + (size_t)(first + i) * job->padded_dim,
+                            weights[i], o, job->padded_dim);
         }
     }
 }
@@ -253,7 +252,7 @@ static void run_task(void *arg, int32_t number, int32_t thread)
     }
     for (int32_t i = 0; i < task.num_units && !job->is_split; i++)
         SIMD_NAME(attention_write)
-        (job, &task, task.first_unit + i, s.o + (size_t)i * job->padded_dim, s.state[i].sum);
+    (job, &task, task.first_unit + i, s.o + (size_t)i * job->padded_dim, s.state[i].sum);
 }
 
 /* Enough pieces for all threads, of whole tiles where there is enough for that. */

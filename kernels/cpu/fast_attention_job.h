@@ -68,6 +68,25 @@ static inline float *attention_partial(const struct attention_job *job,
            (index * (size_t)job->num_blocks + (size_t)block) * (job->padded_dim + 2);
 }
 
+/* Adds a block's result to the running one. state->max is -infinity and o zero at first. */
+static inline void attention_merge(struct attention_softmax *state, float *o,
+                                   struct attention_softmax block, const float *block_o,
+                                   size_t padded_dim)
+{
+    float max = block.max > state->max ? block.max : state->max;
+    vf both = vf_set1(state->max - max);
+
+    both[1] = block.max - max;
+    both = vf_exp(both);
+    float old_part = both[0], new_part = both[1];
+    state->max = max;
+    state->sum = state->sum * old_part + block.sum * new_part;
+    for (size_t d = 0; d < padded_dim; d += VF_LANES) {
+        vf add = vf_load(block_o + d) * vf_set1(new_part);
+        vf_store(o + d, vf_fma(vf_load(o + d), vf_set1(old_part), add));
+    }
+}
+
 /* ---- fast_attention_tasks.c ---- */
 
 /* rows[i] = the head's elements at position first + i in a cache, for i < n. */
@@ -94,11 +113,6 @@ bool SIMD_NAME(attention_find_ahead)(const struct attention_job *job,
                                      int32_t block, const void **k_rows, const void **v_rows);
 
 /* ---- fast_attention_merge.c ---- */
-
-/* Adds a block's result to the running one. state->max is -infinity and o zero at first. */
-void SIMD_NAME(attention_merge)(struct attention_softmax *state, float *o,
-                                struct attention_softmax block, const float *block_o,
-                                size_t padded_dim);
 
 /* The unit's result: o over sum. */
 void SIMD_NAME(attention_write)(const struct attention_job *job, const struct attention_task *task,

@@ -1,24 +1,6 @@
 /* fast_attention_merge.c - results of blocks, one after the other into the result of a unit. */
 #include "kernels/cpu/fast_attention_job.h"
 
-void SIMD_NAME(attention_merge)(struct attention_softmax *state, float *o,
-                                struct attention_softmax block, const float *block_o,
-                                size_t padded_dim)
-{
-    float max = block.max > state->max ? block.max : state->max;
-    vf both = vf_set1(state->max - max);
-
-    both[1] = block.max - max;
-    both = vf_exp(both);
-    float old_part = both[0], new_part = both[1];
-    state->max = max;
-    state->sum = state->sum * old_part + block.sum * new_part;
-    for (size_t d = 0; d < padded_dim; d += VF_LANES) {
-        vf add = vf_load(block_o + d) * vf_set1(new_part);
-        vf_store(o + d, vf_fma(vf_load(o + d), vf_set1(old_part), add));
-    }
-}
-
 void SIMD_NAME(attention_write)(const struct attention_job *job, const struct attention_task *task,
                                 int32_t unit, const float *o, float sum)
 {
@@ -50,7 +32,7 @@ static void merge_blocks(const struct attention_job *job, int32_t row, int32_t k
              block++) {
             const float *block_o = attention_partial(job, &task, unit, block);
             memcpy(&block_state, block_o + job->padded_dim, sizeof(block_state));
-            SIMD_NAME(attention_merge)(&state, o, block_state, block_o, job->padded_dim);
+            attention_merge(&state, o, block_state, block_o, job->padded_dim);
         }
         SIMD_NAME(attention_write)(job, &task, unit, o, state.sum);
     }
