@@ -265,5 +265,33 @@ START_TEST(step_begin_scatters)
 }
 END_TEST
 
+/* What a launch would refuse is told before anything is loaded. */
+START_TEST(limits_are_told_by_name)
+{
+    const struct ops_limits good = {.dtype = DTYPE_BF16,
+                                    .max_tokens = 8192 + 256,
+                                    .max_rows = 256,
+                                    .max_kv_len = 4096,
+                                    .hidden_size = 2048,
+                                    .num_qo_heads = 16,
+                                    .num_kv_heads = 2,
+                                    .head_dim = 128,
+                                    .vocab_size = 1000};
+    struct ops_limits wide = good, many = good, stretched = good;
+
+    wide.head_dim = 320;
+    many.num_experts = 2000;
+    stretched.max_tokens = 1 << 20;
+    for (int s = 0; s < RIG_NUM; s++) {
+        const struct kernels *kernels = rig[s].backend.kernels;
+        rig_ok(kernels->check(&good));
+        ck_assert_ptr_nonnull(strstr(kernels->check(&wide).msg, "head_dim"));
+    }
+    const struct kernels *cuda = rig[RIG_CUDA].backend.kernels;
+    ck_assert_ptr_nonnull(strstr(cuda->check(&many).msg, "num_experts"));
+    ck_assert_ptr_nonnull(strstr(cuda->check(&stretched).msg, "max-prefill-length"));
+}
+END_TEST
+
 RIG_MAIN("operators", rmsnorm_agrees, rmsnorm_picks_last_tokens, silu_mul_agrees, embed_agrees,
-         rope_kv_agrees, step_begin_scatters)
+         rope_kv_agrees, step_begin_scatters, limits_are_told_by_name)
