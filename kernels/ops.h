@@ -187,10 +187,19 @@ struct moe_args {
  * smallest set of the largest whose sum reaches top_p (at least one); drop what is below min_p
  * times the largest; draw from the rest, in order of descending p then ascending id, by u =
  * sample_uniform(seed, sample_pos): the first id at which the running sum reaches u times the
- * total. Any NaN among a row's logits, or none finite: results[r] = RESULT_NAN, and id 0 goes to
- * token_pool.
+ * total. Where none of these filters is on (top_k 0 or at least vocab_size, top_p at least 1, min_p
+ * 0) the order is by ascending id alone, and the draw takes the first id at which the running sum
+ * exceeds u times the total: so nothing has to be sorted. Any NaN among a row's logits, or none
+ * finite: results[r] = RESULT_NAN, and id 0 goes to token_pool.
  */
 enum { RESULT_NAN = -1 };
+
+static inline bool sample_is_unfiltered(const struct step_inputs *inputs, size_t row,
+                                        int32_t vocab_size)
+{
+    return (inputs->top_k[row] <= 0 || inputs->top_k[row] >= vocab_size) &&
+           inputs->top_p[row] >= 1 && inputs->min_p[row] <= 0;
+}
 
 struct sample_args {
     const float *logits; /* [R, vocab_size] */

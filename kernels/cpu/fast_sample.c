@@ -10,6 +10,8 @@
  * until a sum or a number is reached, takes whole buckets and sorts only the one it ends in. Tokens
  * of the tail are counted and summed by vectors and looked at one by one only when a walk ends
  * there.
+ *
+ * Without filters the order is by id: the sums of segments say in which of them the draw ends.
  */
 #include "kernels/cpu/fast_sample.h"
 #include "kernels/cpu/fast.h"
@@ -22,7 +24,8 @@ enum {
     TAIL = 16,
     BUCKETS_PER_UNIT = 32,
     NUM_BUCKETS = TAIL * BUCKETS_PER_UNIT + 1,
-    NO_BUCKET = -1
+    NO_BUCKET = -1,
+    SEGMENT = 32 * VF_LANES, /* tokens */
 };
 
 struct candidate {
@@ -199,12 +202,50 @@ static int32_t count_at_least(struct row *row, float weight)
     return count;
 }
 
+/* The sums of all segments, and of all of them. */
+static double sum_segments(const struct row *row, double *sums)
+{
+    double total = 0;
+
+    for (int32_t first = 0; first < row->vocab_size; first += SEGMENT) {
+        vf sum = vf_set1(0);
+
+        for (int32_t i = first; i < first + SEGMENT && i < row->vocab_size; i += VF_LANES)
+            sum += vf_exp(-distance(row, load_logits(row->logits, i, row->vocab_size)));
+        sums[first / SEGMENT] = (double)vf_sum(sum);
+        total += sums[first / SEGMENT];
+    }
+    return total;
+}
+
+/* The first id at which the running sum exceeds u times the total: a draw without filters. */
+static int32_t draw_by_id(struct row *row, double u)
+{
+    double *sums = (double *)row->keys;
+    double target = u * sum_segments(row, sums), sum = 0;
+    int32_t first = 0, last = row->largest, end;
+
+    while (first + SEGMENT < row->vocab_size && !(sum + sums[first / SEGMENT] > target)) {
+        sum += sums[first / SEGMENT];
+        first += SEGMENT;
+    }
+    end = first + SEGMENT < row->vocab_size ? first + SEGMENT : row->vocab_size;
+    for (int32_t id = first; id < end && !(sum > target); id++) {
+        float weight = weight_of(distance_of(row, row->logits[id]));
+        sum += (double)weight;
+        last = weight > 0 ? id : last;
+    }
+    return last;
+}
+
 static int32_t draw(const struct step_inputs *inputs, size_t index, struct row *row)
 {
     float top_p = inputs->top_p[index], min_p = inputs->min_p[index];
     int32_t top_k = inputs->top_k[index], n = row->vocab_size;
     double u = (double)sample_uniform(inputs->seed[index], inputs->sample_pos[index]);
 
+    if (sample_is_unfiltered(inputs, index, n))
+        return draw_by_id(row, u);
     fill_buckets(row);
     if (top_k > 0 && top_k < n)
         n = top_k;

@@ -1,6 +1,6 @@
 /*
  * plain_sample.c - chooses a token for each row as ops.h defines it: all tokens are sorted, and
- * each filter shortens the list.
+ * each filter shortens the list. Without filters nothing is sorted.
  */
 #include <math.h>
 #include <stdbool.h>
@@ -26,10 +26,8 @@ static int32_t find_largest(const float *logits, int32_t vocab_size)
 }
 
 /* The token's weight: its probability but for a factor common to all. The largest has 1. */
-static double weight_of(const float *logits, uint64_t key, float max, float temperature)
+static double weight_of(float logit, float max, float temperature)
 {
-    float logit = logits[order_id(key)];
-
     return logit == max ? 1 : (double)expf((logit - max) / temperature);
 }
 
@@ -39,7 +37,7 @@ static double sum_of(const float *logits, const uint64_t *keys, int32_t n, float
     double sum = 0;
 
     for (int32_t i = 0; i < n; i++)
-        sum += weight_of(logits, keys[i], max, temperature);
+        sum += weight_of(logits[order_id(keys[i])], max, temperature);
     return sum;
 }
 
@@ -50,11 +48,28 @@ static int32_t find_reached(const float *logits, const uint64_t *keys, int32_t n
     double sum = 0;
 
     for (int32_t i = 0; i < n; i++) {
-        sum += weight_of(logits, keys[i], max, temperature);
+        sum += weight_of(logits[order_id(keys[i])], max, temperature);
         if (sum >= target)
             return i;
     }
     return n - 1;
+}
+
+/* The first id at which the running sum exceeds u times the total: a draw without filters. */
+static int32_t draw_by_id(const float *logits, int32_t vocab_size, float max, float temperature,
+                          double u)
+{
+    double total = 0, sum = 0;
+    int32_t last = 0;
+
+    for (int32_t i = 0; i < vocab_size; i++)
+        total += weight_of(logits[i], max, temperature);
+    for (int32_t i = 0; i < vocab_size && !(sum > u * total); i++) {
+        double weight = weight_of(logits[i], max, temperature);
+        sum += weight;
+        last = weight > 0 ? i : last;
+    }
+    return last;
 }
 
 static int32_t draw(const struct sample_args *a, size_t row, int32_t largest)
@@ -63,8 +78,11 @@ static int32_t draw(const struct sample_args *a, size_t row, int32_t largest)
     const float *logits = a->logits + row * (size_t)a->vocab_size;
     uint64_t *keys = a->workspace;
     float temperature = inputs->temperature[row], max = logits[largest];
+    double u = (double)sample_uniform(inputs->seed[row], inputs->sample_pos[row]);
     int32_t n = a->vocab_size;
 
+    if (sample_is_unfiltered(inputs, row, n))
+        return draw_by_id(logits, n, max, temperature, u);
     for (int32_t i = 0; i < n; i++)
         keys[i] = order_key(logits[i], i);
     order_sort(keys, (size_t)n);
@@ -74,9 +92,9 @@ static int32_t draw(const struct sample_args *a, size_t row, int32_t largest)
         double target = (double)inputs->top_p[row] * sum_of(logits, keys, n, max, temperature);
         n = find_reached(logits, keys, n, max, temperature, target) + 1;
     }
-    while (n > 1 && weight_of(logits, keys[n - 1], max, temperature) < (double)inputs->min_p[row])
+    while (n > 1 &&
+           weight_of(logits[order_id(keys[n - 1])], max, temperature) < (double)inputs->min_p[row])
         n--;
-    double u = (double)sample_uniform(inputs->seed[row], inputs->sample_pos[row]);
     double target = u * sum_of(logits, keys, n, max, temperature);
     return order_id(keys[find_reached(logits, keys, n, max, temperature, target)]);
 }

@@ -13,32 +13,12 @@
  * A flat distribution has too many tokens in those bins. Then each prefix is found by itself: the
  * bin where it ends, a finer histogram of that bin, a sorted list of one of its divisions; and
  * where even that is too full (many equal logits), a binary search over keys, a read for each bit.
- * A greedy row ends after step 1. A cluster has as many blocks, up to 8, as leave all rows under
- * way at once: the fewer the rows, the sooner each is done.
+ * Greedy rows, and those without filters, need no order and are sample_direct.cu's.
+ *
+ * A cluster has as many blocks, up to 8, as leave all rows under way
+ * at once: the fewer the rows, the sooner each is done.
  */
 #include "kernels/cuda/sample_row.cuh"
-
-/* What one row is asked for. */
-struct row_params {
-    float temperature, top_p, min_p;
-    int top_k; /* 0: off */
-    float u;
-};
-
-static __device__ __forceinline__ uint64_t mix(uint64_t z)
-{
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return z ^ (z >> 31);
-}
-
-/* sample_uniform of ops.h */
-static __device__ float uniform(uint64_t seed, int position)
-{
-    uint64_t z = mix(seed) + 0x9E3779B97F4A7C15u * ((uint64_t)(uint32_t)position + 1);
-
-    return (float)(mix(z) >> 40) * 0x1.0p-24f;
-}
 
 /* The bin at whose end the running sum reaches target, or the last; *sum becomes that before it. */
 static __device__ int bin_reached(const double *bins, double target, double *sum)
@@ -223,44 +203,6 @@ static __device__ int last_bin(const struct row *row, const double *coarse, doub
 }
 
 /*
- * From each thread's best key to the row's, or RESULT_NAN's: 0, where there is a NaN or nothing
- * finite. Where the best is infinite, another look says whether anything is finite.
- */
-static __device__ uint64_t join_best(struct row *row, uint64_t best, bool has_nan)
-{
-    best = row_max_key(row, __syncthreads_or(has_nan) ? ~(uint64_t)0 : best);
-    if (best == ~(uint64_t)0)
-        return 0;
-    if (isinf(key_logit(best))) {
-        bool has_finite = false;
-
-        for_each_logit<4>(row, ~0u, [&](float logit, int, int) { has_finite |= isfinite(logit); });
-        if (row_max_key(row, has_finite) == 0)
-            return 0;
-    }
-    return best;
-}
-
-/*
- * Looks at a first part of each slice: *out_top is about the largest, *out_floor the least of what
- * each warp has as its largest, which about one token in a hundred reaches.
- */
-static __device__ void look(struct row *row, float *out_top, float *out_floor)
-{
-    int at = (int)((int64_t)row->vocab_size * row->rank / row->num_ranks);
-    float top = -INFINITY;
-    uint64_t lowest;
-
-#pragma unroll
-    for (int i = 0; i < 8; i++)
-        top =
-            fmaxf(top, row->logits[min(at + i * THREADS + (int)threadIdx.x, row->vocab_size - 1)]);
-    lowest = ~key_of(warp_max(top), 0);
-    *out_top = key_logit(row_max_key(row, key_of(top, 0)));
-    *out_floor = key_logit(~row_max_key(row, lowest));
-}
-
-/*
  * Step 1 of a row that draws: the largest logit's key but for its id, and the columns. *out_high
  * are this thread's batches with a logit from floor upwards.
  */
@@ -296,8 +238,8 @@ static __device__ int draw(struct row *row, const struct row_params *p, bool *ou
     int last, len;
     double total = 0;
 
-    look(row, &top, &floor);
     row->inverse_temperature = inverse;
+    look(row, &top, &floor);
     row->ruler = ruler_of(top, BINS_PER_TEMPERATURE * BINS * inverse);
     row->top = count ? first_pass<true>(row, top, floor, &high)
                      : first_pass<false>(row, top, floor, &high);
@@ -329,65 +271,29 @@ static __device__ int draw(struct row *row, const struct row_params *p, bool *ou
     return row->rank == 0 ? draw_from_list(row, len, total, p) : RESULT_NAN;
 }
 
-static __device__ int largest(struct row *row)
-{
-    float max = -INFINITY;
-    bool has_nan = false;
-    int id = -1;
-    uint64_t best;
-
-    for_each_logit<4>(row, ~0u, [&](float logit, int i, int) {
-        has_nan |= isnan(logit);
-        if (logit > max || id < 0) {
-            max = logit;
-            id = i;
-        }
-    });
-    best = join_best(row, id < 0 ? 0 : key_of(max, id), has_nan);
-    return best == 0 ? RESULT_NAN : key_id(best);
-}
-
 static __global__ void __launch_bounds__(THREADS, 2) sample_kernel(struct sample_args a)
 {
     __shared__ struct meeting meeting;
-    const struct step_inputs *in = &a.inputs;
-    size_t r = blockIdx.x / cluster_size();
-    struct row row = {};
     struct row_params p;
+    struct row row;
     bool alone = false; /* rank 0 needs the others no more */
     int id;
 
     pdl_launch();
     pdl_wait();
-    if (a.num_rows == 0) { /* no row draws, but the step ends */
-        if (blockIdx.x == 0 && threadIdx.x == 0)
-            ++*a.step_counter;
+    if (blockIdx.x == 0 && threadIdx.x == 0)
+        ++*a.step_counter;
+    if (a.num_rows == 0) /* no row draws, but the step ends */
         return;
-    }
-    row.logits = a.logits + r * (size_t)a.vocab_size;
-    row.vocab_size = a.vocab_size;
-    row.rank = cluster_rank();
-    row.num_ranks = cluster_size();
-    row.meeting = &meeting;
+    p = params_of(&a);
+    if (p.is_greedy || is_unfiltered(&p))
+        return;
+    row = row_of(&a, &meeting);
     if (threadIdx.x == 0)
         meeting.list_len = 0;
-    p.temperature = in->temperature[r];
-    p.top_p = in->top_p[r];
-    p.min_p = in->min_p[r];
-    p.top_k = in->top_k[r] < a.vocab_size ? in->top_k[r] : 0;
-    if (p.temperature > 0 && in->top_k[r] != 1) {
-        p.u = uniform(in->seed[r], in->sample_pos[r]);
-        id = draw(&row, &p, &alone);
-    } else {
-        id = largest(&row);
-    }
-    if (row.rank == 0 && threadIdx.x == 0) {
-        a.results[r] = id;
-        a.token_pool[(size_t)in->sample_table_idx[r] * (size_t)a.token_pool_stride +
-                     (size_t)in->sample_pos[r]] = id == RESULT_NAN ? 0 : id;
-        if (r == 0)
-            ++*a.step_counter;
-    }
+    id = draw(&row, &p, &alone);
+    if (row.rank == 0 && threadIdx.x == 0)
+        write_result(&a, id);
     if (!alone)
         cluster_sync(); /* no block goes while another may still read its shared memory */
 }
@@ -402,15 +308,18 @@ extern "C" struct status sample_cuda(struct stream *stream, const struct sample_
 {
     int num_rows = a->num_rows ? a->num_rows : 1, cluster = 8;
     cudaError_t error;
+    dim3 grid;
 
     while (cluster > 1 && num_rows * cluster > 2 * stream->device->num_sms) /* two blocks an SM */
         cluster /= 2;
     if (stream->device->architecture < 90)
         cluster = 1;
-    error = cudaFuncSetAttribute(sample_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                 SHARED_BYTES);
+    grid = dim3((unsigned)(num_rows * cluster));
+    error = sample_direct_launch(stream, a, grid, cluster);
     if (!error)
-        error = launch_cluster(stream, sample_kernel, dim3((unsigned)(num_rows * cluster)), cluster,
-                               THREADS, SHARED_BYTES, *a);
+        error = cudaFuncSetAttribute(sample_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                     SHARED_BYTES);
+    if (!error)
+        error = launch_cluster(stream, sample_kernel, grid, cluster, THREADS, SHARED_BYTES, *a);
     return cuda_launched(stream, error, "sample");
 }

@@ -33,6 +33,14 @@ struct meeting {
     int list_len;             /* of rank 0's list */
 };
 
+/* What a row is asked for. */
+struct row_params {
+    float temperature, top_p, min_p;
+    int top_k;      /* 0: off */
+    bool is_greedy; /* the largest logit, whatever else is asked */
+    float u;
+};
+
 struct row {
     const float *logits;
     int vocab_size;
@@ -229,6 +237,44 @@ static __device__ double row_sum(struct row *row, double x)
     return sum;
 }
 
+/*
+ * From each thread's best key to the row's, or RESULT_NAN's: 0, where there is a NaN or nothing
+ * finite. Where the best is infinite, another look says whether anything is finite.
+ */
+static __device__ uint64_t join_best(struct row *row, uint64_t best, bool has_nan)
+{
+    best = row_max_key(row, __syncthreads_or(has_nan) ? ~(uint64_t)0 : best);
+    if (best == ~(uint64_t)0)
+        return 0;
+    if (isinf(key_logit(best))) {
+        bool has_finite = false;
+
+        for_each_logit<4>(row, ~0u, [&](float logit, int, int) { has_finite |= isfinite(logit); });
+        if (row_max_key(row, has_finite) == 0)
+            return 0;
+    }
+    return best;
+}
+
+/*
+ * Looks at a first part of each slice: *out_top is about the largest, *out_floor the least of what
+ * each warp has as its largest, which about one token in a hundred reaches.
+ */
+static __device__ void look(struct row *row, float *out_top, float *out_floor)
+{
+    int at = (int)((int64_t)row->vocab_size * row->rank / row->num_ranks);
+    float top = -INFINITY;
+    uint64_t lowest;
+
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        top =
+            fmaxf(top, row->logits[min(at + i * THREADS + (int)threadIdx.x, row->vocab_size - 1)]);
+    lowest = ~key_of(warp_max(top), 0);
+    *out_top = key_logit(row_max_key(row, key_of(top, 0)));
+    *out_floor = key_logit(~row_max_key(row, lowest));
+}
+
 /* Adds up all threads' columns, in order, into bins (shared memory, in each block). */
 static __device__ void sum_columns(struct row *row, double *bins)
 {
@@ -379,5 +425,69 @@ static __device__ int list_divisions(struct row *row, int first, int last, uint3
     sort_list(list, n);
     return len;
 }
+
+static __device__ __forceinline__ uint64_t mix(uint64_t z)
+{
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return z ^ (z >> 31);
+}
+
+/* sample_uniform of ops.h */
+static __device__ __forceinline__ float uniform(uint64_t seed, int position)
+{
+    uint64_t z = mix(seed) + 0x9E3779B97F4A7C15u * ((uint64_t)(uint32_t)position + 1);
+
+    return (float)(mix(z) >> 40) * 0x1.0p-24f;
+}
+
+/* The row of this block's cluster. */
+static __device__ __forceinline__ struct row row_of(const struct sample_args *a,
+                                                    struct meeting *meeting)
+{
+    struct row row = {};
+
+    row.logits = a->logits + blockIdx.x / cluster_size() * (size_t)a->vocab_size;
+    row.vocab_size = a->vocab_size;
+    row.rank = cluster_rank();
+    row.num_ranks = cluster_size();
+    row.meeting = meeting;
+    return row;
+}
+
+static __device__ __forceinline__ struct row_params params_of(const struct sample_args *a)
+{
+    const struct step_inputs *in = &a->inputs;
+    size_t r = blockIdx.x / cluster_size();
+    struct row_params p;
+
+    p.temperature = in->temperature[r];
+    p.top_p = in->top_p[r];
+    p.min_p = in->min_p[r];
+    p.top_k = in->top_k[r] < a->vocab_size ? max(in->top_k[r], 0) : 0;
+    p.is_greedy = !(p.temperature > 0) || in->top_k[r] == 1;
+    p.u = uniform(in->seed[r], in->sample_pos[r]);
+    return p;
+}
+
+/* sample_is_unfiltered of ops.h */
+static __device__ __forceinline__ bool is_unfiltered(const struct row_params *p)
+{
+    return p->top_k == 0 && p->top_p >= 1 && p->min_p <= 0;
+}
+
+/* One thread's word for all. */
+static __device__ __forceinline__ void write_result(const struct sample_args *a, int id)
+{
+    size_t r = blockIdx.x / cluster_size();
+
+    a->results[r] = id;
+    a->token_pool[(size_t)a->inputs.sample_table_idx[r] * (size_t)a->token_pool_stride +
+                  (size_t)a->inputs.sample_pos[r]] = id == RESULT_NAN ? 0 : id;
+}
+
+/* sample_direct.cu: the rows that need no order of their tokens. */
+cudaError_t sample_direct_launch(struct stream *stream, const struct sample_args *args, dim3 grid,
+                                 int cluster);
 
 #endif

@@ -95,6 +95,13 @@ static int compare_entries(const void *left, const void *right)
     return (a->id > b->id) - (a->id < b->id);
 }
 
+static int compare_ids(const void *left, const void *right)
+{
+    const struct entry *a = left, *b = right;
+
+    return (a->id > b->id) - (a->id < b->id);
+}
+
 /*
  * The definition in float64. Where u or top_p falls within 1e-5 of a boundary between two tokens
  * both are right: out_other is the neighbour, or equal to the result.
@@ -105,13 +112,17 @@ static int32_t expect(const float *logits, int32_t vocab_size, struct params par
     struct entry *entries = ops_alloc((size_t)vocab_size * sizeof(*entries));
     int32_t n = vocab_size;
     double sum = 0, running = 0;
+    bool is_unfiltered =
+        (params.top_k <= 0 || params.top_k >= vocab_size) && params.top_p >= 1 && params.min_p <= 0;
 
     for (int32_t i = 0; i < n; i++)
         entries[i] = (struct entry){.logit = logits[i], .id = i};
     qsort(entries, (size_t)n, sizeof(*entries), compare_entries);
-    for (int32_t i = 0; i < n; i++)
+    for (int32_t i = n - 1; i >= 0; i--)
         entries[i].p =
             exp(((double)entries[i].logit - (double)entries[0].logit) / (double)params.temperature);
+    if (is_unfiltered)
+        qsort(entries, (size_t)n, sizeof(*entries), compare_ids);
     if (params.top_k > 0 && params.top_k < n)
         n = params.top_k;
     for (int32_t i = 0; i < n; i++)
@@ -128,7 +139,8 @@ static int32_t expect(const float *logits, int32_t vocab_size, struct params par
         sum += entries[i].p;
     double target = (double)sample_uniform(params.seed, params.pos) * sum;
     int32_t index = 0;
-    for (running = entries[0].p; running < target && index < n - 1;)
+    for (running = entries[0].p;
+         (is_unfiltered ? running <= target : running < target) && index < n - 1;)
         running += entries[++index].p;
     *out_other = entries[index].id;
     if (running - target < 1e-5 * sum && index + 1 < n)
