@@ -310,17 +310,21 @@ static void put_attention(void *state, int i)
     ok(backend.kernels->attention(stream, &args));
 }
 
-static void bench_attention(int32_t rows, int32_t extend, int32_t kv, int32_t num_qo,
-                            int32_t page_size, int32_t max_kv)
+/* Rows of kv positions, or of kv - spread to kv + spread. */
+static void bench_attention(int32_t rows, int32_t extend, int32_t kv, int32_t spread,
+                            int32_t num_qo, int32_t page_size, int32_t max_kv)
 {
     enum { KV_HEADS = 8, DIM = 128 };
-    int32_t pages = kv / page_size, *table, *cu, *lens, *idx, tokens = rows * extend;
+    int32_t pages = (kv + spread) / page_size + 1, *table, *cu, *lens, *idx;
+    int32_t tokens = rows * extend;
     struct attention_case c = {.num_layers = 1};
+    double pairs = 0;
+    int64_t positions = 0;
     char name[128];
 
-    snprintf(name, sizeof(name), "%s %d x %d of %d, %d heads, page %d%s",
-             extend == 1 ? "decode" : "prefill", rows, extend, kv, num_qo, page_size,
-             max_kv > kv ? ", loose" : "");
+    snprintf(name, sizeof(name), "%s %d x %d of %d%s, %d heads, page %d%s",
+             extend == 1 ? "decode" : "prefill", rows, extend, kv, spread ? " mixed" : "", num_qo,
+             page_size, max_kv > kv + spread ? ", loose" : "");
     if (!wanted(name))
         return;
     table = malloc((size_t)(rows * pages) * 4);
@@ -331,11 +335,15 @@ static void bench_attention(int32_t rows, int32_t extend, int32_t kv, int32_t nu
         table[i] = (int32_t)((int64_t)i * 1000003 % (rows * pages));
     for (int32_t r = 0; r < rows; r++) {
         cu[r] = r * extend;
-        lens[r] = kv;
+        lens[r] = kv - spread;
+        if (spread)
+            lens[r] += (int32_t)((int64_t)(r * 101 % rows) * 2 * spread / (rows - 1));
         idx[r] = r;
+        positions += lens[r];
+        pairs += (double)extend * lens[r] - (double)extend * (extend - 1) / 2;
     }
     cu[rows] = tokens;
-    c.layer_size = (size_t)rows * (size_t)kv * KV_HEADS * DIM * 2;
+    c.layer_size = (size_t)(rows * pages * page_size) * KV_HEADS * DIM * 2;
     while (c.num_layers < 8 && (size_t)c.num_layers * c.layer_size < (200u << 20))
         c.num_layers++;
     c.k = random_dev(c.layer_size * (size_t)c.num_layers);
@@ -368,9 +376,9 @@ static void bench_attention(int32_t rows, int32_t extend, int32_t kv, int32_t nu
         .head_dim = DIM,
         .scale = 0.0883883f,
         .workspace = random_dev(backend.kernels->workspace_size(device, &limits))};
-    double pairs = (double)rows * ((double)extend * kv - (double)extend * (extend - 1) / 2);
     report(name, time_graph(put_attention, &c, extend == 1 ? REPEATS : 2),
-           2 * (double)c.layer_size + 2.0 * tokens * num_qo * DIM * 2, 4.0 * pairs * num_qo * DIM);
+           4.0 * (double)positions * KV_HEADS * DIM + 2.0 * tokens * num_qo * DIM * 2,
+           4.0 * pairs * num_qo * DIM);
     end_case();
     free(table);
     free(cu);
@@ -675,20 +683,24 @@ static void bench_all(void)
     bench_linear("many qkv", 4096, 1024, false, many, 2);
     bench_linear("many gate_up", 6144, 1024, false, many, 2);
     for (int heads = 16; heads <= 40; heads += 24) {
-        bench_attention(1, 1, 512, heads, 16, 512);
-        bench_attention(1, 1, 4096, heads, 16, 4096);
-        bench_attention(1, 1, 512, heads, 16, 32768);
-        bench_attention(16, 1, 512, heads, 16, 512);
-        bench_attention(32, 1, 512, heads, 16, 512);
-        bench_attention(64, 1, 512, heads, 16, 512);
-        bench_attention(64, 1, 1024, heads, 16, 1024);
-        bench_attention(256, 1, 1024, heads, 16, 1024);
-        bench_attention(256, 1, 1024, heads, 16, 32768);
-        bench_attention(256, 1, 1024, heads, 1, 1024);
-        bench_attention(64, 1, 4096, heads, 16, 4096);
-        bench_attention(64, 1024, 1024, heads, 16, 1024);
-        bench_attention(4, 8192, 8192, heads, 16, 8192);
-        bench_attention(4, 1024, 8192, heads, 16, 8192);
+        bench_attention(1, 1, 512, 0, heads, 16, 512);
+        bench_attention(1, 1, 4096, 0, heads, 16, 4096);
+        bench_attention(1, 1, 512, 0, heads, 16, 32768);
+        bench_attention(16, 1, 512, 0, heads, 16, 512);
+        bench_attention(32, 1, 512, 0, heads, 16, 512);
+        bench_attention(64, 1, 512, 0, heads, 16, 512);
+        bench_attention(64, 1, 1024, 0, heads, 16, 1024);
+        bench_attention(256, 1, 1024, 0, heads, 16, 1024);
+        bench_attention(256, 1, 1024, 0, heads, 16, 32768);
+        bench_attention(256, 1, 1024, 0, heads, 1, 1024);
+        bench_attention(256, 1, 1050, 0, heads, 16, 32768);
+        bench_attention(256, 1, 1050, 950, heads, 16, 32768);
+        bench_attention(128, 1, 1050, 0, heads, 16, 32768);
+        bench_attention(128, 1, 1050, 950, heads, 16, 32768);
+        bench_attention(64, 1, 4096, 0, heads, 16, 4096);
+        bench_attention(64, 1024, 1024, 0, heads, 16, 1024);
+        bench_attention(4, 8192, 8192, 0, heads, 16, 8192);
+        bench_attention(4, 1024, 8192, 0, heads, 16, 8192);
     }
     for (int rows = 1; rows <= 256; rows *= 4) {
         bench_step(rows, 384, 0);
