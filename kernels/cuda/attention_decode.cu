@@ -17,9 +17,10 @@
  * running maximum rescales in place.
  *
  * Before it waits for the kernel that makes q and the newest K and V, a block reads its row's
- * length and pages and fetches its first K and V into the second-level cache. The step's tables are
- * older than that kernel's wait, so they are in memory by then. Source: Dao et al., Flash-Decoding
- * (2023); the online softmax of attention_any.cu.
+ * length and pages and loads its first K and V; where the newest are among them, or few blocks run,
+ * it has them fetched into the second-level cache instead. The step's tables are older than that
+ * kernel's wait, so they are in memory by then, and so are the K and V of the steps before. Source:
+ * Dao et al., Flash-Decoding (2023); the online softmax of attention_any.cu.
  */
 #include "kernels/cuda/attention.cuh"
 #include "kernels/cuda/mma.cuh"
@@ -36,21 +37,21 @@ enum {
 struct decode_args {
     struct attention_args a;
     int page_shift;
-    int max_splits, min_len; /* of a split, but the last */
+    int max_splits, min_len; /* a row is cut in one for each min_len, but at most max_splits */
     int32_t *counters;       /* [num_rows * num_kv_heads], zero */
 };
 
-/* The positions of one split: those that the row's length gives it. */
+/* The positions of one split: as many as of any other, but for the last. */
 struct split {
     int num, begin, end;
 };
 
 static __device__ struct split split_of(int kv_len, const struct decode_args *args, int index)
 {
+    int num = min((kv_len + args->min_len - 1) / args->min_len, args->max_splits);
+    int len = ((kv_len + num - 1) / num + STEP - 1) / STEP * STEP;
     struct split split;
-    int len = max((kv_len + args->max_splits - 1) / args->max_splits, args->min_len);
 
-    len = (len + MIN_SPLIT - 1) / MIN_SPLIT * MIN_SPLIT;
     split.num = (kv_len + len - 1) / len;
     split.begin = index * len;
     split.end = min(kv_len, split.begin + len);
@@ -267,6 +268,7 @@ static __global__ void __launch_bounds__(WARPS *WARP, BLOCKS_PER_SM)
     bf16 *out;
     float *partial;
     int slot, next, first;
+    bool is_loaded = false; /* this warp's K and V of the step under way */
 
     token = a->cu_seqlens_q[row];
     split = split_of(a->kv_lens[row], &args, (int)blockIdx.y);
@@ -285,8 +287,13 @@ static __global__ void __launch_bounds__(WARPS *WARP, BLOCKS_PER_SM)
           ((size_t)token * (size_t)a->num_qo_heads + (size_t)(kv_head * group)) * (size_t)d;
     first = split.begin + warp * STEP;
     slot = slot_of(pages, min(first + lane % STEP, split.end - 1), a->page_size, args.page_shift);
-    if (first < split.end)
+    if (!AHEAD && first < split.end && first + STEP < a->kv_lens[row]) {
+        load_k(&w, k_cache, slot, slot_stride, d);
+        load_v(&w, v_cache, slot, slot_stride, d);
+        is_loaded = true;
+    } else if (first < split.end) {
         prefetch_step(k_cache, v_cache, slot, slot_stride, d);
+    }
     pdl_wait();
     pdl_launch();
     for (int i = (int)threadIdx.x; i < TILES * DIM / 32 * WARP; i += WARPS * WARP) {
@@ -316,13 +323,12 @@ static __global__ void __launch_bounds__(WARPS *WARP, BLOCKS_PER_SM)
         float s[TILES][4];
         bool more = p + WARPS * STEP < split.end;
 
-        if (AHEAD) {
-            slot = next;
-        } else {
+        if (!AHEAD && !is_loaded) {
             load_k(&w, k_cache, slot, slot_stride, d);
             load_v(&w, v_cache, slot, slot_stride, d);
-            slot = next;
         }
+        is_loaded = false;
+        slot = next;
         next = slot_of(pages, min(p + 2 * WARPS * STEP + lane % STEP, split.end - 1), a->page_size,
                        args.page_shift);
 #pragma unroll
