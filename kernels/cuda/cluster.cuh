@@ -27,29 +27,44 @@ static __device__ __forceinline__ int cluster_size()
     return (int)size;
 }
 
-/* All threads of all blocks; what was written to any shared memory before it is seen after it. */
-static __device__ __forceinline__ void cluster_sync()
+/* The two halves of cluster_sync(). */
+static __device__ __forceinline__ void cluster_arrive()
 {
 #if __CUDA_ARCH__ >= 900
-    asm volatile("barrier.cluster.arrive.release.aligned;\n"
-                 "barrier.cluster.wait.acquire.aligned;" ::
-                     : "memory");
+    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+#endif
+}
+
+static __device__ __forceinline__ void cluster_wait()
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 #else
     __syncthreads();
 #endif
 }
 
-/* The address of the same shared variable in the block of that rank, for the functions below. */
-static __device__ __forceinline__ uint32_t cluster_address(const void *shared, int rank)
+/* All threads of all blocks; what was written to any shared memory before it is seen after it. */
+static __device__ __forceinline__ void cluster_sync()
 {
-    uint32_t address = (uint32_t)__cvta_generic_to_shared(shared);
+    cluster_arrive();
+    cluster_wait();
+}
 
+/* The same place of shared memory in the block of that rank, for the functions below. */
+static __device__ __forceinline__ uint32_t cluster_map(uint32_t address, int rank)
+{
 #if __CUDA_ARCH__ >= 900
     asm("mapa.shared::cluster.u32 %0, %0, %1;" : "+r"(address) : "r"(rank));
 #else
     (void)rank;
 #endif
     return address;
+}
+
+static __device__ __forceinline__ uint32_t cluster_address(const void *shared, int rank)
+{
+    return cluster_map((uint32_t)__cvta_generic_to_shared(shared), rank);
 }
 
 #if __CUDA_ARCH__ >= 900

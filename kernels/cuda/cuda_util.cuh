@@ -37,6 +37,8 @@ struct device {
     int architecture;     /* that the code in use was compiled for: 90 for 9.0 */
     int max_shared_bytes; /* of a block that asks for it */
     bool has_pdl;         /* a kernel may start while the one before it ends */
+    bool has_wgmma;       /* the code in use is sm_90a's */
+    void *encode_tiled;   /* the driver's cuTensorMapEncodeTiled, or NULL */
     cublasLtHandle_t lt;
     void *lt_workspace;         /* owned, device: linear layers run in one stream at a time */
     struct linear_tuner *tuner; /* owned */

@@ -18,15 +18,25 @@ static struct status no_device(cudaError_t error)
     return cuda_status(error, "looking for CUDA devices");
 }
 
-static __global__ void probe()
+enum { MARK = 128 }; /* bytes of shared memory that only sm_90a's probe has */
+
+static __global__ void probe(char *out)
 {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+    __shared__ char mark[MARK];
+
+    mark[threadIdx.x] = 1;
+    *out = mark[threadIdx.x ^ 1];
+#else
+    *out = 0;
+#endif
 }
 
 /*
  * For which architecture the code that this card runs was compiled: what the kernels hold between
  * #if __CUDA_ARCH__, and so what may be asked of them. Code for an older one serves newer cards.
  */
-static struct status find_code(int ordinal, int major, int minor, int *out_architecture)
+static struct status find_code(int ordinal, int major, int minor, struct device *device)
 {
     cudaFuncAttributes attributes;
     cudaError_t error = cudaFuncGetAttributes(&attributes, probe);
@@ -39,12 +49,14 @@ static struct status find_code(int ordinal, int major, int minor, int *out_archi
                             ordinal, major, minor);
     if (error)
         return cuda_status(error, "the code for this card");
-    *out_architecture = attributes.ptxVersion;
+    device->architecture = attributes.ptxVersion;
+    device->has_wgmma = attributes.sharedSizeBytes >= MARK;
     return status_ok();
 }
 
 static struct status check_card(int ordinal, struct device *device)
 {
+    cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
     cudaError_t error;
     int num_devices = 0, major = 0, minor = 0;
     struct status status;
@@ -71,9 +83,13 @@ static struct status check_card(int ordinal, struct device *device)
         return status_error(STATUS_UNSUPPORTED,
                             "CUDA device %d has compute capability %d.%d; 8.0 is the least",
                             ordinal, major, minor);
-    status = find_code(ordinal, major, minor, &device->architecture);
+    status = find_code(ordinal, major, minor, device);
     if (status.code)
         return status;
+    if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &device->encode_tiled, 12000,
+                                         cudaEnableDefault, &found) ||
+        found != cudaDriverEntryPointSuccess)
+        device->encode_tiled = NULL;
     device->ordinal = ordinal;
     device->has_pdl =
         device->architecture >= 90 && !getenv("MINISGL_CUDA_NO_PDL"); /* racecheck knows no PDL */

@@ -1,10 +1,12 @@
 /*
- * linear.cu - y = x W^T + bias, or y += x W^T + bias, by cuBLASLt (a few tokens: skinny.cu).
+ * linear.cu - y = x W^T + bias, or y += x W^T + bias: by cuBLASLt, or by kernels of our own
+ * (skinny.cu for up to 16 tokens, linear_split.cu for up to 256), whichever is the fastest.
  *
  * cuBLAS counts by columns: y^T [n, T] = W [n, k] x^T [k, T], with W transposed from its point of
  * view. Sums are float32 and TF32 is off. At the first use of a shape outside a captured graph the
- * algorithms that the heuristic offers (and for a few tokens our own kernels) are timed in turn, on
- * scratch memory and with W out of the cache, and the fastest stays: in a file, see algo_cache.h.
+ * algorithms that the heuristic offers and our own kernels are timed in turn, on scratch memory,
+ * and the fastest stays: in a file, see algo_cache.h. What is timed is a layer between two small
+ * kernels, as it stands in a model, with W out of the cache: our own kernels overlap both.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +17,8 @@ extern "C" {
 #include "kernels/cuda/algo_cache.h"
 }
 
-enum { TUNER_SIZE = 4096, LT_CANDIDATES = 16, MAX_CANDIDATES = LT_CANDIDATES + SKINNY_NUM };
+enum { TUNER_SIZE = 4096, LT_CANDIDATES = 16, SPLIT_CANDIDATES = 12 };
+enum { MAX_CANDIDATES = LT_CANDIDATES + SKINNY_NUM + SPLIT_CANDIDATES };
 
 static_assert(sizeof(cublasLtMatmulAlgo_t) == ALGO_WORDS * sizeof(uint64_t), "algo_cache.h");
 
@@ -26,6 +29,7 @@ struct linear_tuner {
     bool is_good[TUNER_SIZE]; /* of an entry: timed here, or asked for once */
     int version;              /* of cuBLASLt */
     bool is_untimed;          /* for sanitizers: the first algorithm that the heuristic offers */
+    int forced_plan; /* for tests: what linear_split.cu can do goes its way of that place; or -1 */
     char card[256];
 };
 
@@ -81,6 +85,7 @@ static void tuner_load(struct linear_tuner *tuner)
 
 struct status linear_tuner_create(int ordinal, struct linear_tuner **out)
 {
+    const char *forced = getenv("MINISGL_CUDA_LINEAR_PLAN");
     cudaDeviceProp properties;
     cudaError_t error = cudaGetDeviceProperties(&properties, ordinal);
 
@@ -92,7 +97,9 @@ struct status linear_tuner_create(int ordinal, struct linear_tuner **out)
     memcpy((*out)->card, properties.name, sizeof((*out)->card) - 1);
     (*out)->version = (int)cublasLtGetVersion();
     (*out)->is_untimed = getenv("MINISGL_CUDA_NO_TIMING") != NULL;
-    tuner_load(*out);
+    (*out)->forced_plan = forced ? atoi(forced) : -1;
+    if (!forced)
+        tuner_load(*out);
     return status_ok();
 }
 
@@ -101,7 +108,7 @@ void linear_tuner_save(struct linear_tuner *tuner)
     struct algo_entry *entries;
     int num = 0;
 
-    if (tuner->num_entries == tuner->num_saved)
+    if (tuner->num_entries == tuner->num_saved || tuner->forced_plan >= 0)
         return;
     entries = (struct algo_entry *)calloc((size_t)tuner->num_entries, sizeof(*entries));
     if (entries == NULL)
@@ -232,32 +239,59 @@ static cublasStatus_t multiply(struct stream *stream, struct product *p,
 
 /* One way to do it: a kernel of our own, or an algorithm of cuBLAS. */
 struct candidate {
-    int32_t skinny; /* its number, or 0 */
+    int32_t own; /* its number, or 0 */
     cublasLtMatmulAlgo_t algo;
     float ms; /* the best so far */
 };
 
+static struct status own_launch(struct stream *stream, const struct linear_args *a, int number)
+{
+    if (number >= SPLIT_FIRST)
+        return linear_split_launch(stream, a, number);
+    return skinny_launch(stream, a, number);
+}
+
 static bool run_candidate(struct stream *stream, struct product *p, const struct linear_args *a,
                           void *y, const struct candidate *c)
 {
-    if (c->skinny) {
+    if (c->own) {
         struct linear_args args = *a;
 
         args.y = y;
-        return !skinny_launch(stream, &args, c->skinny).code;
+        return !own_launch(stream, &args, c->own).code;
     }
     return !multiply(stream, p, a, y, &c->algo);
 }
 
-/* One run with a cold cache: cuBLAS's workspace, written just before, is larger. */
+/* Takes the place of the small operators before and behind a layer: about a microsecond. */
+static __global__ void neighbour_kernel()
+{
+    long long begin;
+
+    pdl_launch();
+    pdl_wait();
+    begin = clock64();
+    while (clock64() - begin < 1000)
+        ;
+}
+
+/*
+ * One run with a cold cache: cuBLAS's workspace, written just before, is larger. It is written
+ * twice, so that all is in the stream before it is the layer's turn.
+ */
 static void time_candidate(struct stream *stream, struct product *p, const struct linear_args *a,
                            void *y, cudaEvent_t begin, cudaEvent_t end, struct candidate *c)
 {
+    void *workspace = stream->device->lt_workspace;
+    dim3 grid((unsigned)stream->device->num_sms);
     float ms;
-    bool ok = !cudaMemsetAsync(stream->device->lt_workspace, 0, LT_WORKSPACE_SIZE, stream->cuda) &&
-              !cudaEventRecord(begin, stream->cuda) && run_candidate(stream, p, a, y, c) &&
-              !cudaEventRecord(end, stream->cuda) && !cudaEventSynchronize(end) &&
-              !cudaEventElapsedTime(&ms, begin, end);
+    bool ok =
+        !cudaMemsetAsync(workspace, 0, LT_WORKSPACE_SIZE, stream->cuda) &&
+        !cudaMemsetAsync(workspace, 0, LT_WORKSPACE_SIZE, stream->cuda) &&
+        !cudaEventRecord(begin, stream->cuda) && !launch(stream, neighbour_kernel, grid, 128, 0) &&
+        run_candidate(stream, p, a, y, c) && !launch(stream, neighbour_kernel, grid, 128, 0) &&
+        !cudaEventRecord(end, stream->cuda) && !cudaEventSynchronize(end) &&
+        !cudaEventElapsedTime(&ms, begin, end);
 
     if (ok && ms < c->ms)
         c->ms = ms;
@@ -306,8 +340,10 @@ static bool is_usable(struct stream *stream, struct product *p, const struct lin
     cublasLtMatmulHeuristicResult_t result;
     cublasLtMatmulAlgo_t algo;
 
-    if (entry->skinny)
-        return entry->skinny <= SKINNY_NUM && skinny_can(a);
+    if (entry->own >= SPLIT_FIRST)
+        return linear_split_knows(stream->device, a, entry->own);
+    if (entry->own)
+        return entry->own <= SKINNY_NUM && skinny_can(a);
     memcpy(&algo, entry->algo, sizeof(algo));
     return cublasLtMatmulAlgoCheck(stream->device->lt, &p->desc, &p->w, &p->x, &p->y, &p->y, &algo,
                                    &result) == CUBLAS_STATUS_SUCCESS &&
@@ -324,13 +360,13 @@ static struct status find_algo(struct stream *stream, struct product *p,
     struct candidate candidates[MAX_CANDIDATES] = {};
     cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
     int max = a->num_tokens > 1024 ? LT_CANDIDATES / 2 : LT_CANDIDATES, num = 0;
+    int plans[SPLIT_CANDIDATES], num_plans;
     cublasStatus_t error;
-
     bool *is_good = &tuner->is_good[entry - tuner->entries];
 
     if (!tuner->is_untimed && entry->bucket && (*is_good || is_usable(stream, p, a, entry))) {
         *is_good = true;
-        out->skinny = entry->skinny;
+        out->own = entry->own;
         memcpy(&out->algo, entry->algo, sizeof(out->algo));
         return status_ok();
     }
@@ -342,16 +378,21 @@ static struct status find_algo(struct stream *stream, struct product *p,
     for (int i = 0; i < num; i++)
         candidates[i].algo = found[i].algo;
     for (int i = 1; i <= SKINNY_NUM && skinny_can(a); i++)
-        candidates[num++].skinny = i;
+        candidates[num++].own = i;
+    num_plans = linear_split_plans(stream->device, a, plans, SPLIT_CANDIDATES);
+    for (int i = 0; i < num_plans; i++)
+        candidates[num++].own = plans[i];
     *out = candidates[0];
-    if (tuner->is_untimed)
+    if (tuner->forced_plan >= 0 && num_plans > 0)
+        *out = candidates[num - num_plans + tuner->forced_plan % num_plans];
+    if (tuner->is_untimed || tuner->forced_plan >= 0)
         return status_ok();
     if (cudaStreamIsCapturing(stream->cuda, &capture) || capture != cudaStreamCaptureStatusNone) {
         stream->has_guessed = true;
         return status_ok();
     }
     *out = candidates[tune(stream, p, a, candidates, num)];
-    key.skinny = out->skinny;
+    key.own = out->own;
     memcpy(key.algo, &out->algo, sizeof(key.algo));
     tuner_put(tuner, &key, true);
     return status_ok();
@@ -371,7 +412,7 @@ extern "C" struct status linear_cuda(struct stream *stream, const struct linear_
     if (a->y_dtype != a->weight->dtype && (a->accumulate || a->weight->bias))
         return status_error(STATUS_UNSUPPORTED,
                             "linear: y of another dtype than the weight's takes no bias or sum");
-    if (skinny_can(a) && skinny_always(a))
+    if (skinny_can(a) && skinny_always(a) && stream->device->tuner->forced_plan < 0)
         return skinny_launch(stream, a, SKINNY_SMALL);
     error = product_init(&product, a);
     if (error)
@@ -379,8 +420,8 @@ extern "C" struct status linear_cuda(struct stream *stream, const struct linear_
     status = find_algo(stream, &product, a, &chosen);
     if (status.code)
         return status;
-    if (chosen.skinny)
-        return skinny_launch(stream, a, chosen.skinny);
+    if (chosen.own)
+        return own_launch(stream, a, chosen.own);
     error = multiply(stream, &product, a, a->y, &chosen.algo);
     if (error) { /* tuned for a neighbour in the bucket, and not good for this one */
         error = heuristics(stream->device, &product, (uint32_t)alignment_of(a), &first, 1, &num);

@@ -38,4 +38,17 @@ bool skinny_can(const struct linear_args *args);
 bool skinny_always(const struct linear_args *args);
 struct status skinny_launch(struct stream *stream, const struct linear_args *args, int number);
 
+/*
+ * linear_split.cu: on Hopper, for up to 256 tokens. It can do a layer in several ways, each with a
+ * number from SPLIT_FIRST on.
+ */
+enum { SPLIT_FIRST = 256 };
+
+bool linear_split_knows(const struct device *device, const struct linear_args *args, int number);
+/* The numbers of those that are worth a try, the likeliest first: at most max; returns how many. */
+int linear_split_plans(const struct device *device, const struct linear_args *args, int *out,
+                       int max);
+struct status linear_split_launch(struct stream *stream, const struct linear_args *args,
+                                  int number);
+
 #endif

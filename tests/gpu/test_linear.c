@@ -95,6 +95,30 @@ START_TEST(large_weights_agree)
 }
 END_TEST
 
+/* What linear_split.cu can do, if the card is Hopper's: n % 8 == 0, k % 8 == 0, up to 256 tokens.
+ */
+START_TEST(split_layers_agree)
+{
+    static const int32_t shapes[][2] = {{8, 64},     {40, 72},     {1024, 2048}, {1024, 3072},
+                                        {776, 1096}, {4096, 1024}, {6144, 1024}, {1640, 9000}};
+    static const int32_t tokens[] = {1, 17, 33, 64, 65, 128, 150, 256, 257};
+
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+        for (size_t j = 0; j < sizeof(tokens) / sizeof(tokens[0]); j++) {
+            int32_t n = shapes[i][0], k = shapes[i][1], t = tokens[j];
+
+            if ((int64_t)n * k > 3000000 && j % 3 != i % 3) /* the cpu is slow */
+                continue;
+            if (j % 2)
+                check_linear(DTYPE_BF16, DTYPE_BF16, DTYPE_BF16, n, k, t, true, i % 2);
+            else
+                check_linear(DTYPE_BF16, DTYPE_BF16, i % 2 ? DTYPE_F32 : DTYPE_BF16, n, k, t, false,
+                             false);
+        }
+    }
+}
+END_TEST
+
 START_TEST(linear_with_bias_and_sums)
 {
     for (int32_t tokens = 1; tokens < 40; tokens += 13) {
@@ -199,5 +223,5 @@ START_TEST(moe_agrees)
 }
 END_TEST
 
-RIG_MAIN("linear", linear_agrees, large_weights_agree, linear_with_bias_and_sums,
-         weights_are_converted, moe_agrees)
+RIG_MAIN("linear", linear_agrees, split_layers_agree, large_weights_agree,
+         linear_with_bias_and_sums, weights_are_converted, moe_agrees)

@@ -44,7 +44,7 @@ static struct algo_entry entry_of(int i)
                                .y_dtype = i % 2,
                                .accumulate = 1 - i % 2,
                                .has_bias = i == 2,
-                               .skinny = i};
+                               .own = i};
 
     for (int word = 0; word < ALGO_WORDS; word++)
         entry.algo[word] = UINT64_C(0xFEDCBA9876543210) * (uint64_t)(word + i);
@@ -68,8 +68,7 @@ static int load(const char *card, int version, int max)
     for (int i = 0; i < num; i++) {
         struct algo_entry want = entry_of(i);
         /* Between the two lie bytes of no field. */
-        ck_assert_mem_eq(&entries[i], &want,
-                         offsetof(struct algo_entry, skinny) + sizeof(want.skinny));
+        ck_assert_mem_eq(&entries[i], &want, offsetof(struct algo_entry, own) + sizeof(want.own));
         ck_assert_mem_eq(entries[i].algo, want.algo, sizeof(want.algo));
     }
     return num;

@@ -1,0 +1,128 @@
+/*
+ * linear_plan.cu - the ways in which linear_split.cu can cut a layer, and which are worth a try.
+ */
+#include <math.h>
+
+#include "kernels/cuda/linear_split.cuh"
+
+enum { MAX_TOKENS = 256, MAX_PLANS = 32 };
+
+static int number_of(int width, int groups, int ranks, int depth)
+{
+    return width / 32 | groups << 4 | ranks << 8 | depth << 12;
+}
+
+bool linear_split_plan(const struct device *device, const struct linear_args *a, int number,
+                       struct plan *out)
+{
+    int groups = number >> 4 & 15, depth = number >> 12, chunks, stage, sums, fold, outbox, inbox;
+    int room = device->max_shared_bytes - STATIC_SHARED - TILE_ALIGNMENT, ring;
+    struct plan plan = {(number & 15) * 32, number >> 8 & 15};
+    struct split *split = &plan.split;
+
+    split->token_tiles = ceil_div(a->num_tokens, TOKENS);
+    split->features = plan.width * groups;
+    split->depth = depth;
+    split->num_chunks = ceil_div(a->weight->k, TILE_K);
+    plan.num_groups = groups * split->token_tiles * depth;
+    if (plan.width < 32 || plan.width > MAX_WIDTH || groups < 1 || depth < 1 ||
+        plan.num_groups > MAX_GROUPS || plan.ranks < 1 || plan.ranks > 8 ||
+        (plan.ranks & (plan.ranks - 1)) || split->num_chunks / plan.ranks < depth)
+        return false;
+    stage = stage_bytes(split);
+    sums = rank_pitch_of(split, plan.ranks) * plan.ranks * (int)sizeof(float);
+    fold = (depth - 1) * split->token_tiles * TOKENS * split->features * (int)sizeof(float);
+    outbox = fold > sums ? fold : sums; /* at the ring's begin, when all of it is read */
+    inbox = plan.ranks > 1 ? sums : 0;
+    chunks = ceil_div(split->num_chunks, plan.ranks);
+    split->num_stages = chunks < MAX_STAGES ? chunks : (int)MAX_STAGES;
+    if (split->num_stages * stage > room)
+        split->num_stages = room / stage;
+    ring = split->num_stages * stage;
+    split->inbox_at = ring > outbox ? ring : outbox;
+    split->in_ring = inbox > 0 && split->inbox_at + inbox > room;
+    if (split->in_ring)
+        split->inbox_at = outbox;
+    plan.shared_bytes = split->inbox_at + inbox;
+    if (plan.shared_bytes < ring)
+        plan.shared_bytes = ring;
+    if (plan.shared_bytes > room || (split->num_stages < chunks && split->num_stages < 2 * depth))
+        return false;
+    plan.shared_bytes += TILE_ALIGNMENT;
+    *out = plan;
+    return true;
+}
+
+static bool can(const struct device *device, const struct linear_args *a)
+{
+    return device->encode_tiled && device->has_wgmma && a->weight->dtype == DTYPE_BF16 &&
+           a->weight->k % 8 == 0 && a->weight->n % 8 == 0 && (size_t)a->x % 16 == 0 &&
+           (size_t)a->y % 16 == 0 && a->num_tokens <= MAX_TOKENS;
+}
+
+bool linear_split_knows(const struct device *device, const struct linear_args *a, int number)
+{
+    struct plan plan;
+
+    return can(device, a) && linear_split_plan(device, a, number, &plan);
+}
+
+/*
+ * About how many clocks it takes from x to y, as measured on an H200. x and, since half of it is
+ * there by then, half of W come at 50 bytes a clock to a multiprocessor, at 40 a clock where all
+ * ask; a tensor core instruction takes a warpgroup 70 clocks, whose sums the next one waits for;
+ * sums go to other ranks at 16 bytes a clock, behind two meetings of all of them.
+ */
+static double plan_cost(const struct device *device, const struct linear_args *a,
+                        const struct plan *plan)
+{
+    const struct split *split = &plan->split;
+    double sms = device->num_sms, ranks = plan->ranks;
+    int chunks = ceil_div(split->num_chunks, plan->ranks);
+    int blocks = ceil_div(a->weight->n, split->features) * plan->ranks;
+    int per_sm = 2 * (plan->shared_bytes + STATIC_SHARED) <= device->max_shared_bytes ? 2 : 1;
+    int at_once = device->num_sms / plan->ranks * plan->ranks * per_sm;
+    double bytes = 2.0 * chunks * TILE_K * (split->features / 2.0 + a->num_tokens);
+    double load = fmax(bytes / 50, bytes * fmin(blocks, at_once) / (40 * sms));
+    double steps = chunks * (TILE_K / 16.0) / split->depth;
+    double math =
+        steps * fmax(plan->width > 64 ? 80 : 70, plan->num_groups * (plan->width / 2.0 + 8));
+    double cost = fmax(load, math) + 600 * split->depth;
+
+    if (plan->ranks > 1)
+        cost +=
+            2100 + 200 * ranks + 4.0 * a->num_tokens * split->features * (ranks - 1) / ranks / 16;
+    return ceil_div(blocks, at_once) * cost;
+}
+
+int linear_split_plans(const struct device *device, const struct linear_args *a, int *out, int max)
+{
+    double costs[MAX_PLANS];
+    int num = 0;
+
+    if (!can(device, a))
+        return 0;
+    max = max < MAX_PLANS ? max : (int)MAX_PLANS;
+    for (int i = 0; i < 4 * 4 * 4 * 3; i++) {
+        int number = number_of(32 + i % 4 * 32, 1 + i / 4 % 4, 1 << i / 16 % 4, 1 << i / 64);
+        struct plan plan;
+        double cost;
+        int at = num;
+
+        if (!linear_split_plan(device, a, number, &plan))
+            continue;
+        cost = plan_cost(device, a, &plan);
+        while (at > 0 && costs[at - 1] > cost)
+            at--;
+        if (at >= max)
+            continue;
+        num = num < max ? num + 1 : max;
+        for (int j = num - 1; j > at; j--) {
+            costs[j] = costs[j - 1];
+            out[j] = out[j - 1];
+        }
+        costs[at] = cost;
+        out[at] = number;
+    }
+    return num;
+}

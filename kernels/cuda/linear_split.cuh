@@ -1,0 +1,64 @@
+/*
+ * linear_split.cuh - how linear_split.cu cuts a layer: what its kernel and its planner share.
+ */
+#ifndef KERNELS_CUDA_LINEAR_SPLIT_CUH
+#define KERNELS_CUDA_LINEAR_SPLIT_CUH
+
+#include "kernels/cuda/linear.cuh"
+#include "kernels/cuda/tma.cuh"
+
+enum {
+    MAX_STAGES = 16,
+    TOKENS = 64,    /* of a warpgroup */
+    MAX_GROUPS = 4, /* warpgroups of a block */
+    MAX_WIDTH = 128,
+    PITCH_PAD = 8, /* floats, so that sums of 8 tokens meet no bank twice */
+    STATIC_SHARED = 1024,
+};
+
+/* How a layer is cut. F: the features of a warpgroup, its template argument. */
+struct split {
+    int features;    /* of a block: a multiple of F */
+    int token_tiles; /* of TOKENS */
+    int depth;       /* warpgroups that take turns at a block's chunks of k */
+    int num_chunks;  /* of k, for all ranks together */
+    int num_stages;
+    int inbox_at; /* where sums from other ranks go, in bytes from the ring's begin */
+    bool in_ring; /* that is in the ring, for there is no room beside it */
+};
+
+/*
+ * A way to split a layer. Its number says it all, in 4 bits each: F / 32, the warpgroups side by
+ * side over features, ranks, depth.
+ */
+struct plan {
+    int width, ranks; /* width: F */
+    int num_groups;   /* of a block, all of them */
+    int shared_bytes;
+    struct split split;
+};
+
+/* linear_plan.cu: the plan of that number, if there is one for this layer. */
+bool linear_split_plan(const struct device *device, const struct linear_args *args, int number,
+                       struct plan *out);
+
+static __host__ __device__ inline int stage_bytes(const struct split *split)
+{
+    return (split->token_tiles * TOKENS + split->features) * TILE_ROW_BYTES;
+}
+
+/*
+ * Sums on their way: [ranks, tokens of a rank, features + PITCH_PAD], and PITCH_PAD behind each
+ * rank's. Token t is the rank t % ranks's, as its number t / ranks.
+ */
+static __host__ __device__ inline int pitch_of(const struct split *split)
+{
+    return split->features + PITCH_PAD;
+}
+
+static __host__ __device__ inline int rank_pitch_of(const struct split *split, int ranks)
+{
+    return split->token_tiles * TOKENS / ranks * pitch_of(split) + PITCH_PAD;
+}
+
+#endif
