@@ -2,50 +2,18 @@
  * attention_prefill.cu - attention of rows of several tokens, in bfloat16, behind whatever prefix
  * the cache holds: causal, tile by tile, with the softmax kept running.
  *
- * Grid: one block per kv head and tile of M rows of queries. A row of queries is a token and a q
- * head of the group: heads that share K and V stand in one tile, so a few tokens fill it. Tiles are
- * numbered over all requests without a prefix sum: request r begins at tile
- * cu_seqlens_q[r] * group / M + i, with i requests before it that have tiles, which leaves room
- * enough; tiles behind a request's end have nothing to do. The last tiles, which see most keys,
- * start first. A captured step has tiles for as many rows as it allows.
+ * Grid: one block per kv head and tile of queries, see attention_prefill.cuh.
  *
  * A block walks its keys KEYS at a time. K and V come by asynchronous copies, two tiles in flight,
  * into shared memory whose 16-byte pieces are swapped about by row (piece ^ row % 8), so that the
  * tensor cores' loads meet no bank twice. Each warp owns 16 * M_TILES rows of queries.
  * Source: Dao, FlashAttention-2, arXiv 2307.08691.
  */
-#include "kernels/cuda/attention.cuh"
+#include "kernels/cuda/attention_prefill.cuh"
+#include "kernels/cuda/copy_async.cuh"
 #include "kernels/cuda/mma.cuh"
 
-enum { M = 128, KEYS = 64, MAX_GRID_Y = 65535 };
-
-struct prefill_args {
-    struct attention_args a;
-    int page_shift, group, num_tiles;
-    bool skip_decode;
-};
-
-static __device__ __forceinline__ uint32_t shared_address(const void *p)
-{
-    return (uint32_t)__cvta_generic_to_shared(p);
-}
-
-/* 16 bytes of global memory, or zeros. */
-static __device__ __forceinline__ void copy_async(uint32_t to, const void *from, bool is_there)
-{
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
-                 "r"(is_there ? 16 : 0));
-}
-
-static __device__ __forceinline__ void copies_commit()
-{
-    asm volatile("cp.async.commit_group;");
-}
-
-template <int LEFT> static __device__ __forceinline__ void copies_wait()
-{
-    asm volatile("cp.async.wait_group %0;" ::"n"(LEFT));
-}
+enum { KEYS = 64, MAX_GRID_Y = 65535 };
 
 static __device__ __forceinline__ void load_fragments(uint32_t *r, uint32_t address)
 {
@@ -222,36 +190,6 @@ static __device__ __forceinline__ void add_values(struct rows_state<DIM, M_TILES
     }
 }
 
-/*
- * The request of a tile, and that request's first tile, by the numbering above; -1: of none. A warp
- * looks at 32 requests at a time.
- */
-static __device__ __forceinline__ int request_of_tile(const struct prefill_args *args, int tile,
-                                                      int *out_first)
-{
-    const int32_t *cu = args->a.cu_seqlens_q;
-    int lane = (int)threadIdx.x % WARP, num_rows = args->a.num_rows;
-    int least = args->skip_decode ? 2 : 1, num_before = 0, found = -1;
-
-    for (int base = 0; base < num_rows; base += WARP) {
-        int r = base + lane, begin = cu[min(r, num_rows)];
-        bool counts = r < num_rows && cu[min(r, num_rows - 1) + 1] - begin >= least;
-        unsigned counted = __ballot_sync(~0u, counts);
-        int first = (int)((int64_t)begin * args->group / M) + num_before +
-                    __popc(counted & ((1u << lane) - 1));
-        unsigned begun = __ballot_sync(~0u, counts && first <= tile);
-
-        if (begun) {
-            int last = WARP - 1 - __clz((int)begun);
-
-            found = base + last;
-            *out_first = __shfl_sync(~0u, first, last);
-        }
-        num_before += __popc(counted);
-    }
-    return found;
-}
-
 template <int DIM, int M_TILES, int BLOCKS_PER_SM>
 static __global__ void __launch_bounds__(M / (16 * M_TILES) * WARP, BLOCKS_PER_SM)
     attention_prefill_kernel(struct prefill_args args)
@@ -263,49 +201,41 @@ static __global__ void __launch_bounds__(M / (16 * M_TILES) * WARP, BLOCKS_PER_S
     const struct attention_args *a = &args.a;
     int lane = (int)threadIdx.x % WARP, g = lane / 4, t = lane % 4;
     int first_row = (int)threadIdx.x / WARP * 16 * M_TILES, d = a->head_dim, group = args.group;
-    int kv_head = (int)blockIdx.x, tile = args.num_tiles - 1 - (int)blockIdx.y;
+    int kv_head = (int)blockIdx.x, num_key_tiles;
     uint32_t q_tile = shared_address(shared), k_tiles = q_tile + M * DIM * 2;
     uint32_t v_tiles = k_tiles + 2 * TILE_BYTES;
     size_t slot_stride = (size_t)a->num_kv_heads * (size_t)d;
     const bf16 *k_cache = (const bf16 *)a->k_cache + (size_t)kv_head * (size_t)d;
     const bf16 *v_cache = (const bf16 *)a->v_cache + (size_t)kv_head * (size_t)d;
     float scale_log2 = a->scale * 1.4426950408889634f;
-    int row, first_token, extend, prefix, first = 0, num_rows, num_keys, num_key_tiles;
+    struct query_tile tile;
     struct rows_state<DIM, M_TILES> w;
     const int32_t *pages;
 
     pdl_launch();
     pdl_wait();
-    row = request_of_tile(&args, tile, &first);
-    if (row < 0)
+    tile = find_query_tile(&args);
+    if (tile.num_rows == 0)
         return;
-    first_token = a->cu_seqlens_q[row];
-    extend = a->cu_seqlens_q[row + 1] - first_token;
-    first = (tile - first) * M;
-    num_rows = min(extend * group - first, (int)M);
-    if (num_rows <= 0)
-        return;
-    prefix = a->kv_lens[row] - extend;
-    num_keys = prefix + (first + num_rows - 1) / group + 1; /* that the last row sees */
-    num_key_tiles = (num_keys + KEYS - 1) / KEYS;
-    pages = a->page_table + (size_t)a->row_table_idx[row] * (size_t)a->page_table_stride;
+    num_key_tiles = (tile.num_keys + KEYS - 1) / KEYS;
+    pages = a->page_table + (size_t)a->row_table_idx[tile.row] * (size_t)a->page_table_stride;
 
     for (int i = (int)threadIdx.x; i < M * PIECES; i += THREADS) {
         int r = i / PIECES, piece = i % PIECES;
-        int at = min(first + r, extend * group - 1); /* beyond the end: zeros of a valid row */
+        int at = tile.first + min(r, tile.num_rows - 1); /* beyond the end: zeros of a valid row */
 
         copy_async(q_tile + place<DIM>(r, piece),
                    (const bf16 *)a->qkv +
-                       ((size_t)(first_token + at / group) *
+                       ((size_t)(tile.first_token + at / group) *
                             (size_t)(a->num_qo_heads + 2 * a->num_kv_heads) +
                         (size_t)(kv_head * group + at % group)) *
                            (size_t)d +
                        piece * 8,
-                   r < num_rows && piece * 8 < d);
+                   r < tile.num_rows && piece * 8 < d);
     }
     for (int i = (int)threadIdx.x; i < 2 * KEYS; i += THREADS)
         slots[i / KEYS][i % KEYS] =
-            slot_of(pages, min(i, num_keys - 1), a->page_size, args.page_shift);
+            slot_of(pages, min(i, tile.num_keys - 1), a->page_size, args.page_shift);
     __syncthreads();
     copy_tiles<DIM, THREADS>(k_tiles, v_tiles, k_cache, v_cache, slots[0], slot_stride, d);
     copies_commit();
@@ -315,7 +245,7 @@ static __global__ void __launch_bounds__(M / (16 * M_TILES) * WARP, BLOCKS_PER_S
         for (int i = 0; i < 2; i++) {
             w.max[m][i] = -1e30f; /* finite, so that differences are no NaN */
             w.sum[m][i] = 0;
-            w.position[m][i] = prefix + (first + first_row + m * 16 + i * 8 + g) / group;
+            w.position[m][i] = tile.prefix + (tile.first + first_row + m * 16 + i * 8 + g) / group;
         }
 #pragma unroll
         for (int n = 0; n < DIM / 8; n++)
@@ -331,14 +261,14 @@ static __global__ void __launch_bounds__(M / (16 * M_TILES) * WARP, BLOCKS_PER_S
                                      slots[(j + 1) % 2], slot_stride, d);
         copies_commit();
         if (threadIdx.x < KEYS)
-            slot = slot_of(pages, min(ahead, num_keys - 1), a->page_size, args.page_shift);
+            slot = slot_of(pages, min(ahead, tile.num_keys - 1), a->page_size, args.page_shift);
         copies_wait<1>();
         __syncthreads();
         if (threadIdx.x < KEYS)
             slots[j % 2][threadIdx.x] = slot;
         scores<DIM, M_TILES>(s, q_tile, k_tiles + j % 2 * TILE_BYTES, first_row);
-        softmax<DIM, M_TILES>(&w, s, j * KEYS, (j + 1) * KEYS - 1 > prefix + first / group,
-                              scale_log2);
+        softmax<DIM, M_TILES>(&w, s, j * KEYS,
+                              (j + 1) * KEYS - 1 > tile.prefix + tile.first / group, scale_log2);
         add_values<DIM, M_TILES>(&w, s, v_tiles + j % 2 * TILE_BYTES);
         __syncthreads();
     }
@@ -346,16 +276,16 @@ static __global__ void __launch_bounds__(M / (16 * M_TILES) * WARP, BLOCKS_PER_S
     for (int m = 0; m < M_TILES; m++) {
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            int r = first_row + m * 16 + i * 8 + g, at = first + r;
+            int r = first_row + m * 16 + i * 8 + g, at = tile.first + r;
             float sum = w.sum[m][i];
-            bf16 *out =
-                (bf16 *)a->out + ((size_t)(first_token + at / group) * (size_t)a->num_qo_heads +
-                                  (size_t)(kv_head * group + at % group)) *
-                                     (size_t)d;
+            bf16 *out = (bf16 *)a->out +
+                        ((size_t)(tile.first_token + at / group) * (size_t)a->num_qo_heads +
+                         (size_t)(kv_head * group + at % group)) *
+                            (size_t)d;
 
             sum += __shfl_xor_sync(~0u, sum, 1);
             sum += __shfl_xor_sync(~0u, sum, 2);
-            if (r >= num_rows)
+            if (r >= tile.num_rows)
                 continue;
 #pragma unroll
             for (int n = 0; n < DIM / 8; n++) {
@@ -409,7 +339,9 @@ struct status attention_prefill_launch(struct stream *stream, const struct atten
     if (!attention_prefill_fits(a->num_tokens, max_rows, group))
         return status_error(STATUS_UNSUPPORTED, "attention: %d tokens in a step are too many",
                             a->num_tokens);
-    if (a->head_dim <= 64)
+    if (attention_wgmma_can(stream->device, a))
+        error = attention_wgmma_launch(stream, &args);
+    else if (a->head_dim <= 64)
         error = prefill<64, 2, 2>(stream, &args);
     else if (a->head_dim <= 128)
         error = prefill<128, 2, 2>(stream, &args);
