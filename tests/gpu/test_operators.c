@@ -189,7 +189,7 @@ END_TEST
 
 START_TEST(step_begin_scatters)
 {
-    enum { TOKENS = 13, ROWS = 3, TABLE_ROWS = 4, PAGES = 8, POOL = 32, SLOT = 4096, SLOTS = 3 };
+    enum { TOKENS = 13, ROWS = 3, TABLE_ROWS = 4, PAGES = 8, POOL = 32, SLOT = 4096, SLOTS = 4 };
     static const int32_t lens[STEP_NUM_SECTIONS] = {[STEP_TOKEN_SPANS] = 8,
                                                     [STEP_PAGE_SPANS] = 4,
                                                     [STEP_VALUES] = 20,
@@ -208,13 +208,13 @@ START_TEST(step_begin_scatters)
                                                     [STEP_SEED] = 2 * ROWS};
     static const int32_t spans[] = {1, 4, 9, 0, 3, 0, 5, 9, 2, 1, 6, 14};
     static int32_t staging[SLOTS * SLOT / 4];
-    int32_t *block = staging + SLOT / 4; /* slot 1: counter 4 of 3 slots */
+    int32_t *block = staging + SLOT / 4; /* slot 1: counter 5 of 4 slots */
     struct step_block_header header = {.num_tokens = TOKENS,
                                        .num_rows = ROWS,
                                        .num_token_spans = 2,
                                        .num_page_spans = 1,
                                        .num_values = 20};
-    int32_t at = (int32_t)(sizeof(header) / 4 + 3) / 4 * 4, counter = 4;
+    int32_t at = (int32_t)(sizeof(header) / 4 + 3) / 4 * 4, counter = 5;
 
     for (int i = 0; i < STEP_NUM_SECTIONS; i++) {
         header.offset[i] = at;
