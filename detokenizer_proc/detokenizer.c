@@ -295,11 +295,12 @@ void detokenizer_message_sent(struct detokenizer *d, struct client *client)
         client->owes_hello_ok = false;
         return;
     }
-    client->num_sent++;
     if (client->first_refusal) {
+        client->num_sent += client->first_refusal->uid != 0; /* an error without is not counted */
         client_drop_refusal(client);
         return;
     }
+    client->num_sent++;
     struct reply *reply = client_take_pending(client, client->num_in_message);
     for (struct reply *next; reply; reply = next) {
         next = reply->next_pending;

@@ -388,6 +388,13 @@ START_TEST(refusal_goes_to_its_own_client_and_touches_nothing)
     detokenizer_take_rejected(&d, &rejected, &reply_to);
     next(5, WORLD, FINISH_STOP);
     check_empty();
+    ck_assert_uint_eq(find(1)->num_sent, 1);
+    reply_to.rid = (struct bytes){(const uint8_t *)"7", 1};
+    rejected.uid = 0; /* an error of no request: clients do not count it either */
+    detokenizer_take_rejected(&d, &rejected, &reply_to);
+    check_empty();
+    ck_assert_uint_eq(find(1)->num_sent, 1);
+    rejected.uid = 6;
     ck_assert_str_eq(got[1][6], "prompt_len: 600 is more than 512[refused]");
     ck_assert_str_eq(got[0][5], "Hello world[stop]");
     reply_to.client = id_of(77);
