@@ -11,7 +11,7 @@ import msgpack
 import zmq
 
 import wire
-from wire import Process, Socket, pack, scaled
+from wire import Process, Socket, pack, scaled, wait_until
 
 TOKENS = [b"Hello", b" world", b"\xe4\xb8", b"\x96", b"EN", b"D!", b" long" * 200]
 HELLO, WORLD, HALF, OTHER_HALF, EN, D, LONG, EOS = range(8)
@@ -71,13 +71,11 @@ class Detokenizer(Process):
         return json.loads(answer["info"])
 
     def wait_stats(self, **expected):
-        deadline = time.monotonic() + scaled(5)
-        while True:
+        def ask():
             stats = self.stats()
-            if all(stats[key] == value for key, value in expected.items()):
-                return stats
-            assert time.monotonic() < deadline, (expected, stats)
-            time.sleep(0.01)
+            return stats if all(stats[key] == value for key, value in expected.items()) else None
+
+        return wait_until(ask, 5, pause=0.01)
 
     def __enter__(self):
         return self
