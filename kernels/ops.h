@@ -212,19 +212,26 @@ struct sample_args {
     void *workspace;
 };
 
+/* Of functions that kernels of a card call too. */
+#ifdef __CUDACC__
+#define OPS_ANYWHERE __host__ __device__
+#else
+#define OPS_ANYWHERE
+#endif
+
 /*
  * Uniform in [0, 1) from (seed, position) alone: a counter-based generator, the same on every back
  * end. SplitMix64 of seed + 0x9E3779B97F4A7C15 * (position + 1), mixed twice, its top 24 bits over
  * 2^24.
  */
-static inline uint64_t sample_mix(uint64_t z)
+static inline OPS_ANYWHERE uint64_t sample_mix(uint64_t z)
 {
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
     z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
     return z ^ (z >> 31);
 }
 
-static inline float sample_uniform(uint64_t seed, int32_t position)
+static inline OPS_ANYWHERE float sample_uniform(uint64_t seed, int32_t position)
 {
     uint64_t z = sample_mix(seed) + 0x9E3779B97F4A7C15u * ((uint64_t)(uint32_t)position + 1);
 

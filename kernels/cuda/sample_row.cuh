@@ -426,21 +426,6 @@ static __device__ int list_divisions(struct row *row, int first, int last, uint3
     return len;
 }
 
-static __device__ __forceinline__ uint64_t mix(uint64_t z)
-{
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return z ^ (z >> 31);
-}
-
-/* sample_uniform of ops.h */
-static __device__ __forceinline__ float uniform(uint64_t seed, int position)
-{
-    uint64_t z = mix(seed) + 0x9E3779B97F4A7C15u * ((uint64_t)(uint32_t)position + 1);
-
-    return (float)(mix(z) >> 40) * 0x1.0p-24f;
-}
-
 /* The row of this block's cluster. */
 static __device__ __forceinline__ struct row row_of(const struct sample_args *a,
                                                     struct meeting *meeting)
@@ -466,7 +451,7 @@ static __device__ __forceinline__ struct row_params params_of(const struct sampl
     p.min_p = in->min_p[r];
     p.top_k = in->top_k[r] < a->vocab_size ? max(in->top_k[r], 0) : 0;
     p.is_greedy = !(p.temperature > 0) || in->top_k[r] == 1;
-    p.u = uniform(in->seed[r], in->sample_pos[r]);
+    p.u = sample_uniform(in->seed[r], in->sample_pos[r]);
     return p;
 }
 
