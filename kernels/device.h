@@ -24,7 +24,7 @@ struct stream; /* opaque: created by device_ops.stream_create */
 struct event;  /* opaque */
 struct graph;  /* opaque: captured work, replayed by one call */
 
-enum copy_kind { COPY_HOST_TO_DEVICE, COPY_DEVICE_TO_HOST, COPY_DEVICE_TO_DEVICE };
+enum copy_kind { COPY_HOST_TO_DEVICE, COPY_DEVICE_TO_HOST };
 
 struct device_args {
     int32_t ordinal; /* cuda: which card */
@@ -92,7 +92,7 @@ struct device_ops {
 
     /*
      * Graphs, NULL where the back end has none. Between begin and end, what is put into the stream
-     * is recorded, not run: operators and device copies only. One replay runs it all in order.
+     * is recorded, not run: operators only. One replay runs it all in order.
      */
     struct status (*graph_begin)(struct stream *stream);
     struct status (*graph_end)(struct stream *stream, struct graph **out);

@@ -81,12 +81,12 @@ extern "C" struct status stream_cuda_sync(struct stream *stream)
 extern "C" struct status stream_cuda_copy(struct stream *stream, void *dst, const void *src,
                                           size_t size, enum copy_kind kind)
 {
-    static const enum cudaMemcpyKind kinds[] = {cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost,
-                                                cudaMemcpyDeviceToDevice};
+    enum cudaMemcpyKind cuda_kind =
+        kind == COPY_HOST_TO_DEVICE ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost;
 
     if (size == 0)
         return status_ok();
-    return cuda_status(cudaMemcpyAsync(dst, src, size, kinds[kind], stream->cuda), "copy");
+    return cuda_status(cudaMemcpyAsync(dst, src, size, cuda_kind, stream->cuda), "copy");
 }
 
 extern "C" struct status stream_cuda_fill(struct stream *stream, void *dst, uint8_t byte,
