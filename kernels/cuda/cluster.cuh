@@ -27,28 +27,16 @@ static __device__ __forceinline__ int cluster_size()
     return (int)size;
 }
 
-/* The two halves of cluster_sync(). */
-static __device__ __forceinline__ void cluster_arrive()
-{
-#if __CUDA_ARCH__ >= 900
-    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
-#endif
-}
-
-static __device__ __forceinline__ void cluster_wait()
-{
-#if __CUDA_ARCH__ >= 900
-    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-#else
-    __syncthreads();
-#endif
-}
-
 /* All threads of all blocks; what was written to any shared memory before it is seen after it. */
 static __device__ __forceinline__ void cluster_sync()
 {
-    cluster_arrive();
-    cluster_wait();
+#if __CUDA_ARCH__ >= 900
+    asm volatile("barrier.cluster.arrive.release.aligned;\n"
+                 "barrier.cluster.wait.acquire.aligned;" ::
+                     : "memory");
+#else
+    __syncthreads();
+#endif
 }
 
 /* The same place of shared memory in the block of that rank, for the functions below. */
@@ -79,6 +67,17 @@ static __device__ __forceinline__ uint64_t cluster_load(uint32_t address)
 
     asm volatile("ld." CLUSTER_SPACE ".u64 %0, [%1];" : "=l"(value) : "r"(address) : "memory");
     return value;
+}
+
+static __device__ __forceinline__ float4 cluster_load_float4(uint32_t address)
+{
+    float4 v;
+
+    asm volatile("ld." CLUSTER_SPACE ".v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+                 : "r"(address)
+                 : "memory");
+    return v;
 }
 
 static __device__ __forceinline__ int cluster_load_int(uint32_t address)

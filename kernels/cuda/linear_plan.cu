@@ -15,8 +15,8 @@ static int number_of(int width, int groups, int ranks, int depth)
 bool linear_split_plan(const struct device *device, const struct linear_args *a, int number,
                        struct plan *out)
 {
-    int groups = number >> 4 & 15, depth = number >> 12, chunks, stage, sums, fold, outbox, inbox;
-    int room = device->max_shared_bytes - STATIC_SHARED - TILE_ALIGNMENT, ring;
+    int groups = number >> 4 & 15, depth = number >> 12, chunks, stage, sums, fold;
+    int room = device->max_shared_bytes - STATIC_SHARED - TILE_ALIGNMENT;
     struct plan plan = {(number & 15) * 32, number >> 8 & 15};
     struct split *split = &plan.split;
 
@@ -32,20 +32,13 @@ bool linear_split_plan(const struct device *device, const struct linear_args *a,
     stage = stage_bytes(split);
     sums = rank_pitch_of(split, plan.ranks) * plan.ranks * (int)sizeof(float);
     fold = (depth - 1) * split->token_tiles * TOKENS * split->features * (int)sizeof(float);
-    outbox = fold > sums ? fold : sums; /* at the ring's begin, when all of it is read */
-    inbox = plan.ranks > 1 ? sums : 0;
     chunks = ceil_div(split->num_chunks, plan.ranks);
     split->num_stages = chunks < MAX_STAGES ? chunks : (int)MAX_STAGES;
     if (split->num_stages * stage > room)
         split->num_stages = room / stage;
-    ring = split->num_stages * stage;
-    split->inbox_at = ring > outbox ? ring : outbox;
-    split->in_ring = inbox > 0 && split->inbox_at + inbox > room;
-    if (split->in_ring)
-        split->inbox_at = outbox;
-    plan.shared_bytes = split->inbox_at + inbox;
-    if (plan.shared_bytes < ring)
-        plan.shared_bytes = ring;
+    plan.shared_bytes = split->num_stages * stage; /* later of sums, when all of it is read */
+    plan.shared_bytes = plan.shared_bytes > sums ? plan.shared_bytes : sums;
+    plan.shared_bytes = plan.shared_bytes > fold ? plan.shared_bytes : fold;
     if (plan.shared_bytes > room || (split->num_stages < chunks && split->num_stages < 2 * depth))
         return false;
     plan.shared_bytes += TILE_ALIGNMENT;

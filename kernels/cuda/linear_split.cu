@@ -6,10 +6,9 @@
  * chunks r * C / S to (r + 1) * C / S of the C chunks of 64 elements of k (S ranks). In a block one
  * warp asks the copy engine for tiles of W and of x, which go round in a ring of stages; the others
  * stand in warpgroups, one for each 64 tokens and each F features, and multiply on the tensor
- * cores. At the end the ranks deal out the tokens, token t to rank t % S: each sends every other
- * its sums, straight into that one's shared memory, and adds up what it got, in the order of ranks.
- * So no sum passes through memory, nothing follows but the next layer, and the result is the same
- * every time.
+ * cores. At the end the ranks deal out the tokens, token t to rank t % S: each adds up its tokens'
+ * sums, which it reads from every rank's shared memory, in the order of ranks. So no sum passes
+ * through memory, nothing follows but the next layer, and the result is the same every time.
  *
  * The first tiles of W are asked for before the kernel waits for the one that makes x (programmatic
  * dependent launch): weights never change. For layers of a few MB these are all of W, and what the
@@ -227,17 +226,23 @@ static __device__ __forceinline__ void add_bf16(float4 *sum, uint2 x)
 
 enum { OLDS = 2 }; /* so many of y's old values a thread fetches before it needs them */
 
-/* y, from what all ranks have sent. old: what y held. */
+/* y, from the sums in all ranks' shared memory, at that place of it. old: what y held. */
 template <int RANKS>
 static __device__ __forceinline__ void add_up(const struct split_args *a, const struct part *part,
-                                              const struct column *c, const float *sums,
+                                              const struct column *c, uint32_t sums,
                                               const uint2 *old)
 {
-    int rank_pitch = rank_pitch_of(&a->split, RANKS), pitch = pitch_of(&a->split);
-    const float *from = sums + c->first * pitch + c->feature;
+    int pitch = pitch_of(&a->split);
     uint2 bias = make_uint2(0, 0);
+    uint32_t from[RANKS];
     size_t at = c->at;
 
+    sums +=
+        (uint32_t)(part->rank * rank_pitch_of(&a->split, RANKS) + c->first * pitch + c->feature) *
+        (uint32_t)sizeof(float);
+#pragma unroll
+    for (int r = 0; r < RANKS; r++)
+        from[r] = cluster_map(sums, r);
     if (a->bias && c->num > 0)
         bias = *(const uint2 *)(a->bias + part->first_feature + c->feature);
 #pragma unroll 2
@@ -246,7 +251,7 @@ static __device__ __forceinline__ void add_up(const struct split_args *a, const 
 
 #pragma unroll
         for (int r = 0; r < RANKS; r++)
-            parts[r] = *(const float4 *)(from + r * rank_pitch);
+            parts[r] = cluster_load_float4(from[r]);
 #pragma unroll
         for (int r = 0; r < RANKS; r++) {
             sum.x += parts[r].x;
@@ -265,13 +270,15 @@ static __device__ __forceinline__ void add_up(const struct split_args *a, const 
             *(uint2 *)((__nv_bfloat16 *)a->y + at) =
                 make_uint2(pack_bf16(sum.x, sum.y), pack_bf16(sum.z, sum.w));
         at += c->stride;
-        from += c->step * pitch;
+#pragma unroll
+        for (int r = 0; r < RANKS; r++)
+            from[r] += (uint32_t)(c->step * pitch) * (uint32_t)sizeof(float);
     }
 }
 
 static __device__ __forceinline__ void add_up_any(const struct split_args *a,
                                                   const struct part *part, const struct column *c,
-                                                  const float *sums, const uint2 *old)
+                                                  uint32_t sums, const uint2 *old)
 {
     switch (part->ranks) {
     case 1:
@@ -293,19 +300,16 @@ static __global__ void __launch_bounds__(MAX_GROUPS *WARPGROUP + 2 * WARP, 1)
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
     extern __shared__ unsigned char dynamic[];
-    __shared__ uint64_t barriers[2 * MAX_STAGES + 1];
+    __shared__ uint64_t barriers[2 * MAX_STAGES];
     const struct split *split = &a.split;
     int num_threads = (int)blockDim.x - 2 * WARP, group = (int)threadIdx.x / WARPGROUP;
     int groups = num_threads / WARPGROUP / split->depth, turn = group / groups;
     int tile = group % groups % split->token_tiles, feature = group % groups / split->token_tiles;
     uint32_t start = shared_address(dynamic), bar = shared_address(barriers);
     uint32_t aligned = (start + TILE_ALIGNMENT - 1) / TILE_ALIGNMENT * TILE_ALIGNMENT;
-    uint32_t arrived = bar + 2 * MAX_STAGES * 8, inbox = aligned + (uint32_t)split->inbox_at;
     struct ring ring = {aligned, bar, bar + MAX_STAGES * 8, stage_bytes(split)};
     struct part part = {cluster_rank(), cluster_size()};
-    int bytes =
-        ((a.num_tokens + part.ranks - 1) / part.ranks) * pitch_of(split) * (int)sizeof(float);
-    float *outbox = (float *)(dynamic + (aligned - start)), sums[F / 2];
+    float *shared = (float *)(dynamic + (aligned - start)), sums[F / 2];
     uint2 old[OLDS] = {};
     struct column column;
 
@@ -317,11 +321,8 @@ static __global__ void __launch_bounds__(MAX_GROUPS *WARPGROUP + 2 * WARP, 1)
             barrier_init(ring.full + i * 8, 1);
             barrier_init(ring.empty + i * 8, groups * WARPGROUP / WARP);
         }
-        barrier_init(arrived, 1);
         barriers_made();
-        barrier_expect(arrived, part.ranks * bytes);
     }
-    cluster_arrive(); /* nobody sends before all are here */
     __syncthreads();
     pdl_launch();
     if ((int)threadIdx.x >= num_threads) {
@@ -330,9 +331,7 @@ static __global__ void __launch_bounds__(MAX_GROUPS *WARPGROUP + 2 * WARP, 1)
         if ((int)threadIdx.x == num_threads + WARP)
             produce_first_x(&a, &part, &ring);
         __syncwarp();
-        cluster_wait();
-        if (split->in_ring)
-            cluster_sync();
+        cluster_sync();
         cluster_sync();
         return;
     }
@@ -346,30 +345,14 @@ static __global__ void __launch_bounds__(MAX_GROUPS *WARPGROUP + 2 * WARP, 1)
     }
     consume<F>(split, &part, &ring, turn, tile * TOKENS * TILE_ROW_BYTES,
                (split->token_tiles * TOKENS + feature * F) * TILE_ROW_BYTES, sums);
-    cluster_wait();
-    if (split->in_ring)
-        cluster_sync(); /* all rings have been read */
-    else
-        consumers_sync(num_threads); /* this one has */
+    consumers_sync(num_threads); /* the ring has been read, and serves for sums */
     if (split->depth > 1)
-        fold_depth<F>(split, (float4 *)outbox, num_threads, group % groups, turn, sums);
+        fold_depth<F>(split, (float4 *)shared, num_threads, group % groups, turn, sums);
     if (turn == 0)
-        put_sums<F>(split, part.ranks, outbox, tile, feature * F, sums);
-    shared_written();
-    consumers_sync(num_threads);
-    if (part.ranks > 1) {
-        uint32_t rank_bytes = (uint32_t)rank_pitch_of(split, part.ranks) * (uint32_t)sizeof(float);
-
-        if ((int)threadIdx.x < part.ranks)
-            bulk_send(cluster_map(inbox + (uint32_t)part.rank * rank_bytes, (int)threadIdx.x),
-                      aligned + threadIdx.x * rank_bytes, bytes,
-                      cluster_map(arrived, (int)threadIdx.x));
-        barrier_wait(arrived, 0);
-    }
-    cluster_arrive();
-    add_up_any(&a, &part, &column,
-               part.ranks > 1 ? (const float *)(dynamic + (inbox - start)) : outbox, old);
-    cluster_wait(); /* nobody leaves while what it sent is on its way */
+        put_sums<F>(split, part.ranks, shared, tile, feature * F, sums);
+    cluster_sync();
+    add_up_any(&a, &part, &column, aligned, old);
+    cluster_sync(); /* nobody leaves while another may still read its sums */
 #endif
 }
 

@@ -23,8 +23,6 @@ struct split {
     int depth;       /* warpgroups that take turns at a block's chunks of k */
     int num_chunks;  /* of k, for all ranks together */
     int num_stages;
-    int inbox_at; /* where sums from other ranks go, in bytes from the ring's begin */
-    bool in_ring; /* that is in the ring, for there is no room beside it */
 };
 
 /*

@@ -87,17 +87,6 @@ static __device__ __forceinline__ void tile_load(uint32_t to, const CUtensorMap 
                  : "memory");
 }
 
-/* From this block's shared memory to that of one of its cluster: addresses there, of the place and
- * of the barrier that counts the bytes, by cluster_map(). */
-static __device__ __forceinline__ void bulk_send(uint32_t to, uint32_t from, int bytes,
-                                                 uint32_t barrier)
-{
-    asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes "
-                 "[%0], [%1], %2, [%3];" ::"r"(to),
-                 "r"(from), "r"(bytes), "r"(barrier)
-                 : "memory");
-}
-
 static __device__ __forceinline__ void tile_map_prefetch(const CUtensorMap *map)
 {
     asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
