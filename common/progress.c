@@ -4,11 +4,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "common/clock.h"
 
-enum { BAR_WIDTH = 30, REDRAW_NS = 100000000 };
+enum { BAR_WIDTH = 30, MIN_BAR_WIDTH = 6, DEFAULT_COLUMNS = 80, MAX_LINE = 192 };
+
+static const int64_t redraw_ns = 100000000, delay_ns = 200000000;
 
 static int find_terminal(void)
 {
@@ -31,54 +34,90 @@ void progress_begin(struct progress *progress, const char *title, const char *un
                                   .total = total,
                                   .began_ns = clock_now_ns(),
                                   .fd = find_terminal()};
-    if (progress->fd >= 0)
-        progress_update(progress, 0);
 }
 
-static void draw(const struct progress *progress, uint64_t done)
+static void put(const struct progress *progress, const char *text, size_t size)
 {
-    char bar[BAR_WIDTH + 1];
-    char detail[64];
-    char line[192];
+    if (write(progress->fd, text, size) < 0)
+        return; /* the terminal is gone: nothing to show it to */
+}
+
+/* The last column stays free: in it some terminals begin the next line already. */
+static int usable_columns(int fd)
+{
+    struct winsize size = {0};
+
+    if (ioctl(fd, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
+        return DEFAULT_COLUMNS - 1;
+    return size.ws_col < MAX_LINE / 2 ? size.ws_col - 1 : MAX_LINE / 2;
+}
+
+static void format_detail(const struct progress *progress, uint64_t done, char *out, size_t size)
+{
+    if (strcmp(progress->unit, "B") == 0)
+        snprintf(out, size, "%.0f/%.0f MiB", (double)done / (1 << 20),
+                 (double)progress->total / (1 << 20));
+    else
+        snprintf(out, size, "%llu/%llu %s", (unsigned long long)done,
+                 (unsigned long long)progress->total, progress->unit);
+}
+
+static void draw(struct progress *progress, uint64_t done)
+{
+    char bar[BAR_WIDTH + 1], detail[64];
+    char text[MAX_LINE], line[MAX_LINE + 8];
+    int columns = usable_columns(progress->fd);
     double share = progress->total ? (double)done / (double)progress->total : 1.0;
 
-    if (share > 1.0)
-        share = 1.0;
-    int filled = (int)(share * BAR_WIDTH);
-    memset(bar, ' ', BAR_WIDTH);
-    memset(bar, '#', (size_t)filled);
-    bar[BAR_WIDTH] = '\0';
-    if (strcmp(progress->unit, "B") == 0) {
-        double seconds = (double)(clock_now_ns() - progress->began_ns) / 1e9 + 1e-6;
-        snprintf(detail, sizeof(detail), "%.0f MB/s", (double)done / seconds / 1e6);
+    format_detail(progress, done, detail, sizeof(detail));
+    /* "title [bar] 100 %  detail": what is no bar takes 11 columns beside the words. */
+    int width = columns - 11 - (int)strlen(progress->title) - (int)strlen(detail);
+    if (width > BAR_WIDTH)
+        width = BAR_WIDTH;
+    if (width >= MIN_BAR_WIDTH) {
+        int filled = (int)(share * width);
+        memset(bar, ' ', (size_t)width);
+        memset(bar, '#', (size_t)filled);
+        bar[width] = '\0';
+        snprintf(text, sizeof(text), "%s [%s] %3.0f %%  %s", progress->title, bar, share * 100,
+                 detail);
     } else {
-        snprintf(detail, sizeof(detail), "%llu/%llu %s", (unsigned long long)done,
-                 (unsigned long long)progress->total, progress->unit);
+        snprintf(text, sizeof(text), "%s %3.0f %%", progress->title, share * 100);
     }
-    int size = snprintf(line, sizeof(line), "\r\033[K%s [%s] %3.0f %%  %s", progress->title, bar,
-                        share * 100, detail);
-    if (size > 0 && write(progress->fd, line, (size_t)size) < 0)
-        return; /* the terminal is gone: nothing to show it to */
+    int size = snprintf(line, sizeof(line), "\r\033[K%.*s", columns, text);
+    put(progress, line, (size_t)size);
+    progress->is_visible = true;
 }
 
 void progress_update(struct progress *progress, uint64_t done)
 {
-    if (progress->fd < 0)
+    if (progress->fd < 0 || done >= progress->total)
         return;
     int64_t now_ns = clock_now_ns();
-    if (progress->shown_ns && now_ns - progress->shown_ns < REDRAW_NS && done < progress->total)
+    if (now_ns - progress->began_ns < delay_ns)
+        return;
+    if (progress->is_visible && now_ns - progress->shown_ns < redraw_ns)
         return;
     progress->shown_ns = now_ns;
     draw(progress, done);
 }
 
+void progress_hide(struct progress *progress)
+{
+    static const char wipe[] = "\r\033[K";
+
+    if (progress->is_visible)
+        put(progress, wipe, sizeof(wipe) - 1);
+    progress->is_visible = false;
+}
+
 void progress_end(struct progress *progress, bool finished)
 {
-    if (progress->fd < 0)
+    if (!finished || progress->shown_ns == 0) {
+        progress_hide(progress);
         return;
-    if (finished)
-        draw(progress, progress->total);
-    const char *end = finished ? "\n" : "\r\033[K";
-    if (write(progress->fd, end, strlen(end)) < 0)
-        return;
+    }
+    draw(progress, progress->total);
+    put(progress, "\n", 1);
+    progress->is_visible = false;
 }

@@ -20,12 +20,12 @@ struct loader {
     bool may_borrow;
     void *upload; /* pinned, [UPLOAD_BYTES]; made when first needed */
     struct progress progress;
-    uint64_t loaded; /* elements so far */
+    uint64_t loaded; /* bytes so far, as the model keeps them */
 };
 
 static void add_progress(struct loader *in, size_t count)
 {
-    in->loaded += count;
+    in->loaded += count * dtype_size(in->model->dtype);
     progress_update(&in->progress, in->loaded);
 }
 
@@ -264,7 +264,8 @@ static struct status load_all(struct loader *in)
     const struct model_config *config = model->config;
     struct status status;
 
-    progress_begin(&in->progress, "loading weights", "values", model_num_values(config));
+    progress_begin(&in->progress, "loading weights", "B",
+                   (uint64_t)model_num_values(config) * dtype_size(model->dtype));
     /* Tied: the head's weight is the embedding, and a head in the files is not looked at. */
     struct part_spec head_spec = {config->tie_word_embeddings ? "model.embed_tokens" : "lm_head",
                                   config->vocab_size};

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/clock.h"
 #include "common/progress.h"
@@ -39,6 +40,7 @@ struct batch {
     size_t max_open;  /* how many the server seems to take at a time */
     int64_t again_ns; /* when more are sent */
     FILE *out;        /* owned unless stdout */
+    bool is_shared;   /* it is a terminal, as that of the progress bar may be */
     bool is_stuck;    /* more are to be sent, but not now */
     bool is_lost;     /* the server was */
     size_t num_errors;
@@ -94,6 +96,9 @@ static struct status read_items(struct batch *batch, const char *path)
 /* Writes all that is done and has nothing undone before it. */
 static struct status write_done(struct batch *batch)
 {
+    if (batch->is_shared && batch->next_to_write < batch->num_items &&
+        batch->items[batch->next_to_write].is_done)
+        progress_hide(&batch->progress);
     while (batch->next_to_write < batch->num_items && batch->items[batch->next_to_write].is_done) {
         struct item *item = &batch->items[batch->next_to_write++];
         const struct json_value *id = NULL;
@@ -111,6 +116,7 @@ static struct status write_done(struct batch *batch)
         if (fputc('\n', batch->out) == EOF)
             return status_errno(errno, "writing the answers");
     }
+    progress_update(&batch->progress, batch->num_done); /* it may have been hidden */
     return status_ok();
 }
 
@@ -241,6 +247,7 @@ static struct status answer_file(struct batch *batch, const struct server_choice
     batch->out = out && strcmp(out, "-") != 0 ? fopen(out, "w") : stdout;
     if (!batch->out)
         return status_errno(errno, out);
+    batch->is_shared = isatty(fileno(batch->out));
     status = run(batch);
     if (fflush(batch->out) != 0 && !status.code)
         status = status_errno(errno, "writing the answers");
