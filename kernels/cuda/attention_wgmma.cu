@@ -4,11 +4,15 @@
  *
  * Grid: as attention_prefill.cuh deals queries out. The block's two warpgroups own 64 rows of
  * queries each and share the keys, KEYS at a time, whose K and V come by asynchronous copies, a
- * turn ahead. A turn of a warpgroup, for tile j of the keys: S = Q K[j + 1]^T      both on the
- * tensor cores, one behind the other; O = O + P V[j] the softmax of S      while the second is
- * still being worked on; O rescaled, P from S  when it is done. So the exponentials cost next to no
- * time of the tensor cores, and each barrier of the block serves a whole turn. Source: Shah et al.,
- * FlashAttention-3, arXiv 2407.08608; the online softmax of attention_any.cu.
+ * turn ahead.
+ *
+ * A turn of a warpgroup, for tile j of the keys, begins two products on the tensor cores, one
+ * behind the other: S = Q K[j + 1]^T and O = O + P V[j]. While the second is still being worked on,
+ * it takes the softmax of S; when it is done, O is rescaled and S becomes the next P. So the
+ * exponentials cost next to no time of the tensor cores, and each barrier of the block serves a
+ * whole turn.
+ *
+ * Source: Shah et al., FlashAttention-3, arXiv 2407.08608; the online softmax of attention_any.cu.
  */
 #include "kernels/cuda/attention_prefill.cuh"
 #include "kernels/cuda/copy_async.cuh"
