@@ -18,15 +18,15 @@
 # minisgl-detokenizer --help; with --once also to `minisgl generate`. On a fresh clone it first installs and builds.
 # Exit code: 0 stopped as asked, 1 a process failed (its log line is shown), 2 wrong usage.
 set -euo pipefail
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+script=$(realpath "${BASH_SOURCE[0]}")
+here=${script%/*} # in a bundle the programs lie beside this script
+root=${here%/*}
 build=${MINISGL_BUILD:-$root/build}
-# In a bundle the programs lie beside this script.
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 exec {err}>&2 # what is said is heard also where bash's own notices of killed children are not wanted
 say() { printf 'launch: %s\n' "$*" >&"$err"; }
 die() { say "$1"; exit "${2:-1}"; }
-usage() { sed -n '2,20s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '2,20s/^# \{0,1\}//p' "$script"; }
 
 model=''
 name=default
@@ -129,7 +129,7 @@ find_program() {
 }
 
 if [ ! -x "$here/bin/minisgl-scheduler" ] && { [ -z "$(find_program minisgl-scheduler)" ] || [ -z "$(find_program minisgl)" ]; }; then
-    say "not built yet: running tools/setup.sh (installs packages and builds, some minutes)"
+    say "not built yet: running tools/setup.sh (installs packages and builds: a minute or two, more with CUDA)"
     "$root/tools/setup.sh" >&2
 fi
 tokenizer=$(find_program minisgl-tokenizer)
@@ -145,8 +145,9 @@ if [ -z "$model" ]; then
         [ ! -f "$model/config.json" ] || break
     done
 fi
-[ -d "$model" ] || die "--model $model: no such directory"
-[ -f "$model/config.json" ] || die "--model $model: has no config.json"
+[ -e "$model" ] || die "--model $model: no such directory"
+[ -d "$model" ] && [ -f "$model/config.json" ] ||
+    die "--model $model: is no Hugging Face directory with a config.json (tools/get_model.sh fetches one)"
 model=$(cd "$model" && pwd)
 [[ $model$run_dir != *[[:cntrl:]]* ]] || die "control characters in '$model' or '$run_dir'" 2
 
@@ -169,7 +170,15 @@ grace=0.5 # seconds that running requests have when the server stops
 i=0
 while [ $i -lt ${#rest[@]} ]; do
     arg=${rest[$i]}
-    [[ $arg == --?* ]] || die "unexpected argument '$arg' (try --help)" 2
+    hint='try --help'
+    [[ $once_text != --[a-z]* ]] || hint="--once took '$once_text' for its text"
+    [[ $arg == --?* ]] || die "unexpected argument '$arg' ($hint)" 2
+    case ${arg#--} in
+    endpoint | scheduler | detokenizer | input | control | run)
+        die "$arg is this script's own: for other sockets start the processes by hand (proto/README.md)" 2
+        ;;
+    replay) die "--replay is for minisgl-scheduler alone" 2 ;;
+    esac
     known=''
     for program in tokenizer scheduler detokenizer client; do
         kind=${knows["$program ${arg#--}"]:-}
@@ -193,6 +202,7 @@ done
 
 make_run_dir() {
     umask 077
+    [ -d "$run_parent" ] || [ ! -e "$run_parent" ] || die "--run-dir $run_parent: is no directory"
     mkdir -p "$run_parent" "$run_dir"
     [ -O "$run_dir" ] || die "$run_dir belongs to another user"
     chmod 0700 "$run_dir"
@@ -202,8 +212,9 @@ make_run_dir() {
 
 if [ $mode = detach ]; then
     make_run_dir
-    # Its end of the pipe closes when it dies, so there is an answer in any case.
-    exec {answer}< <(MINISGL_DETACHED=1 exec setsid --fork "${BASH_SOURCE[0]}" --model "$model" --name "$name" \
+    # Its end of the pipe closes when it dies, so there is an answer in any case. And when ours does, it stops.
+    trap 'rm -f "$run_dir/launcher.log.$$"; exit 130' INT TERM HUP
+    exec {answer}< <(trap "" PIPE; MINISGL_DETACHED=1 exec setsid --fork "$script" --model "$model" --name "$name" \
         ${where:+--run-dir "$run_parent"} --timeout "$timeout_s" "${rest[@]}" 3>&1 </dev/null >/dev/null 2>"$run_dir/launcher.log.$$" {err}>&-)
     status=1
     read -r -t $((timeout_s + 5)) -u "$answer" line || line=''
@@ -287,19 +298,20 @@ start() { # process, program, arguments
     local process=$1 program=$2
     shift 2
     log[$process]=$run_dir/$process.log
-    local fifo=$run_dir/$process.ready
+    # A pipe with both ends here before the child is there: opening one end alone would wait for it.
+    local fifo=$run_dir/$process.ready both fd
     rm -f "$fifo"
     mkfifo -m 0600 "$fifo"
+    exec {both}<>"$fifo" {fd}<"$fifo"
+    rm -f "$fifo"
+    ready_fd[$process]=$fd
     # Not the lock: a child that outlives us must not keep the name. Nor the pipe of --detach.
     # Its bars of progress belong on our terminal, if there is one; its log does not.
     MINISGL_PROGRESS_FD=9 setpriv --pdeathsig TERM "$program" "$@" \
-        </dev/null >"$fifo" 9>&"$err" 2>"${log[$process]}" {lock}>&- {err}>&- 3>&- &
+        </dev/null >&"$both" 9>&"$err" 2>"${log[$process]}" {lock}>&- {err}>&- {both}>&- {fd}<&- 3>&- &
     pid[$process]=$!
+    exec {both}>&-
     echo "${pid[$process]}" >"$run_dir/$process.pid"
-    local fd
-    exec {fd}<"$fifo"
-    ready_fd[$process]=$fd
-    rm -f "$fifo"
 }
 
 # Says which process ended and why, stops the others. Never returns.
@@ -384,7 +396,7 @@ EOF
     [ "$name" = default ] || option=" --name $name"
     say_ready="minisgl '$name' is ready (${model##*/}). Try: $where${client#"$PWD"/} generate \"Once upon a time\"$option"
     if [ -n "${MINISGL_DETACHED:-}" ]; then
-        echo "ready $say_ready" >&3 || true # whoever waited may be gone
+        echo "ready $say_ready" >&3 2>/dev/null || interrupted=yes # whoever waited has gone
         trap - EXIT
         exec 3>&-
     else

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# setup.sh - installs what building and testing minisgl needs on Debian 12, then builds it.
+# setup.sh - installs what building and testing minisgl needs on Debian 12, then builds its programs.
 #
 #   tools/setup.sh               packages that are missing (apt, as root or through sudo), then the build
 #   tools/setup.sh --packages [MORE ...]   only the packages, and these
@@ -77,4 +77,4 @@ if [ ! -f "$build/build.ninja" ]; then
     meson setup "$build" >&2
 fi
 say "building $build"
-ninja -C "$build" >&2
+ninja -C "$build" programs >&2

@@ -136,6 +136,24 @@ def test_a_signal_at_any_moment_of_the_start():
             assert started.returncode in (0, -signal.SIGTERM) and words == "", (i, started.returncode, words)
 
 
+def test_an_interrupted_detach_leaves_no_server():
+    with tempfile.TemporaryDirectory() as folder:
+        started = subprocess.Popen(
+            [LAUNCH, "--detach", "--device", "sim"],
+            env=dict(os.environ, MINISGL_RUN_DIR=folder, MINISGL_BUILD=str(BUILD)),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        pid_file = pathlib.Path(folder) / "default/launcher.pid"
+        while not pid_file.exists() or not pid_file.read_text().strip():
+            time.sleep(0.001)
+        started.terminate()
+        started.wait(scaled(10))
+        wait_gone([int(pid_file.read_text())], 20)
+        left = [n for n in os.listdir(pathlib.Path(folder) / "default") if n.startswith("launcher.log")]
+        assert not left, left
+
+
 def test_paths_with_blanks_quotes_and_letters_beyond_ascii():
     odd = "a b 'c' \"d\" $e \\f \u00fc"
     with tempfile.TemporaryDirectory() as folder:
@@ -220,6 +238,8 @@ def test_wrong_usage_says_what_is_wrong():
             (["stray"], "unexpected argument"),
             (["--page-size", "0"], "page-size"),
             (["--shutdown-grace", "1e1"], "--shutdown-grace takes"),
+            (["--endpoint", "tcp://127.0.0.1:5000"], "by hand"),
+            (["--once", "--max-tokens", "3", "Hi"], "--once took '--max-tokens'"),
         ):
             result = launch(*args, folder=folder)
             assert result.returncode == 2 and words in result.stderr, (args, result)
