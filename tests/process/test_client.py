@@ -29,6 +29,7 @@ class Server:
         self.path.mkdir(mode=0o700)
         self.name = name
         self.heard = []
+        self.told = []  # the commands that came to control endpoints
         self.is_silent = False
         self.is_stopping = False
         self.answer = self.echo
@@ -85,7 +86,8 @@ class Server:
                 if socket in ready:
                     *route, frame = socket.recv_multipart()
                     info = json.dumps({"queue": 0, "nested": {"a": 1}})
-                    ok = unpack(frame)["type"] != "check" or not self.broken
+                    self.told.append(unpack(frame)["type"])
+                    ok = self.told[-1] != "check" or not self.broken
                     socket.send_multipart([*route, pack("control_reply", ok=ok, info=info, message=self.broken)])
             if time.monotonic() - alive > 0.5:
                 alive = time.monotonic()
@@ -227,7 +229,7 @@ def test_wrong_usage():
         for args in (
             [], ["what"], ["generate"], ["generate", "a", "b"], ["generate", "a", "--what"],
             ["generate", "a", "--top-p", "2"], ["generate", "a", "--seed", 2**64], ["generate", "a", "--seed", "-1"], ["generate", "--ids", "1,,2"], ["generate", "a", "--stop", ""],
-            ["batch"], ["abort", "x"], ["tokenize"], ["status", "more"],
+            ["batch"], ["bench", "latency", "--batches", "0"], ["abort", "x"], ["tokenize"], ["status", "more"],
         ):  # fmt: skip
             result = server.run(*args, code=2)
             assert result.stderr and not result.stdout, (args, result)
@@ -469,6 +471,74 @@ def test_bench_says_what_went_wrong():
         result = server.run("bench", "latency", "--batches", "2", "--passes", "2", "--warmup", "0", "--json", code=1)
         assert json.loads(result.stdout)["errors"] == 4
         assert "4 requests ended with an error; the first: too_long: 3000 is more than 2047" in result.stderr
+        result = server.run("bench", "latency", "--batches", "2", "--passes", "2", "--warmup", "0", code=1)
+        assert not result.stdout and "too_long" in result.stderr
+
+
+def test_bench_measures_prompts_that_are_computed():
+    """The cache is emptied before each run, or the prompts are others each time; rows that nothing was measured of are left out."""
+
+    def prompts():
+        ids, server.heard = [bytes(h["input_ids"]) for h in server.heard if "input_ids" in h], []
+        return ids
+
+    with Server() as server:
+
+        def answer(peer, message):
+            names, tokens = server.accept(peer, message), message["max_tokens"]
+            for i in range(tokens - 1):
+                server.deltas(peer, names | {"ids": [i]})
+            end = {"finish": "length", "prompt_tokens": 7, "completion_tokens": tokens, "cached_tokens": 2}
+            server.deltas(peer, names | {"ids": [9]} | end)
+
+        server.answer = answer
+        command = ("bench", "latency", "--batches", "2,3", "--prompt-tokens", 20, "--output-tokens", 5, "--passes", 1)
+        table = server.run(*command).stdout
+        assert server.told == ["flush_cache"] * 4, server.told
+        assert all(word in table for word in ("latency batch 3: ", "tpot_p50", "gap_max", "cached_share          0.286")), table
+        first = prompts()
+        server.run(*command)
+        assert prompts() == first and len(first) == 10
+        endpoints = ("--endpoint", f"{server.endpoint('tokenizer')},{server.endpoint('detokenizer')}")
+        server.told = []
+        server.run(*command, *endpoints)
+        drawn = prompts()
+        server.run(*command, *endpoints)
+        assert not set(drawn) & set(prompts()) and not set(drawn) & set(first) and not server.told
+        server.run(*command, *endpoints, "--seed", 1)
+        assert prompts() == first
+        table = server.run("bench", "prefill", "--requests", 2, "--prompt-tokens", 9, "--passes", 1).stdout
+        assert "ttft_p50" in table and not any(word in table for word in ("tpot", "gap", "step", " 0.000 ms")), table
+        for batches in ("0", "", "1,,2", "1,x"):
+            assert "--batches takes" in server.run("bench", "latency", "--batches", batches, code=2).stderr
+        usage = server.run("bench", "--help").stdout
+        assert all(word in usage for word in ("ttft", "tpot", "gap", "prefix cache"))
+
+
+def test_bench_that_is_interrupted():
+    with Server() as server:
+        ended, slow = [], []
+
+        def answer(peer, message):
+            if len(ended) < 3:
+                ended.append(message)
+                server.echo(peer, message)
+            else:
+                slow.append((peer, server.accept(peer, message)))
+
+        def rest():
+            for peer, names in slow:
+                server.deltas(peer, names | {"ids": [1]})
+
+        server.answer, server.rest = answer, rest
+        terminal = Terminal(server, "bench", "latency", "--batches", "4", "--prompt-tokens", "2", "--output-tokens", "100")
+        terminal.expect("latency batch 4, run 1 of 4")
+        terminal.expect("/400 tokens")
+        terminal.type("\x03")
+        terminal.expect("of what had ended when it was interrupted")
+        terminal.expect("ttft_p50")
+        terminal.expect("interrupted after 3 of 4 requests")
+        assert terminal.end() == 1
 
 
 class Terminal:

@@ -10,20 +10,25 @@
  *   overlap   the batches of latency with either loop of the server: see bench_overlap.h
  *
  * Each load runs --warmup times unseen, then --passes times with fresh prompts; figures are medians
- * over the passes.
+ * over the passes. The cache is emptied before each run: the next bench draws the same prompts.
  */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/json.h"
 #include "tools/client/bench.h"
 #include "tools/client/bench_offline256.h"
 #include "tools/client/bench_overlap.h"
 #include "tools/client/commands.h"
+#include "tools/client/control.h"
 
-enum { NUM_OFFLINE = sizeof(bench_offline256) / sizeof(bench_offline256[0]) };
+enum {
+    NUM_OFFLINE = sizeof(bench_offline256) / sizeof(bench_offline256[0]),
+    ANSWER_TIMEOUT_MS = 5000
+};
 
 static const struct option_usage usage = {
     "minisgl bench", "offline | latency | prefill | serve | overlap [options]",
@@ -32,7 +37,17 @@ static const struct option_usage usage = {
     "  latency   for each of --batches: so many streams, 128 tokens in and 512 out\n"
     "  prefill   64 prompts of 1024 tokens, one token out\n"
     "  serve     arrivals at --rate a second, prompts that share prefixes\n"
-    "  overlap   latency with the server's normal loop and with its overlap loop, in turns"};
+    "  overlap   latency with the server's normal loop and with its overlap loop, in turns\n\n"
+    "The prompts are to be computed: before each run the prefix cache of the server is emptied.\n"
+    "One that is given by --endpoint keeps its cache, and gets other prompts each time.\n\n"
+    "What the table holds, of those that were measured; p50 is the median over requests:\n"
+    "  wall          from the first request sent to the last end\n"
+    "  output        tokens a second of all answers; prompt: of all prompts\n"
+    "  step          streams of one length: time between two tokens while all of them decode\n"
+    "  ttft          time to first token: from sending a request to its first token\n"
+    "  tpot          time per output token of a request, behind its first\n"
+    "  gap           the longest pause within a request's answer\n"
+    "  cached_share  of the prompts' tokens, those that came from the prefix cache"};
 
 /* ---- loads ---- */
 
@@ -103,17 +118,38 @@ static struct status serve_load(const struct bench *bench, uint64_t pass, struct
 
 /* ---- running ---- */
 
+struct status bench_control(const struct bench *bench, enum control_command command)
+{
+    char *text = NULL;
+    struct status status =
+        control_ask(bench->server.scheduler_control, &(struct control_msg){.command = command},
+                    ANSWER_TIMEOUT_MS, &text);
+
+    free(text);
+    return status;
+}
+
 struct status bench_once(struct bench *bench, bench_load_maker make, int64_t size, uint64_t pass,
                          struct bench_figures *out)
 {
     struct bench_load load = {0};
     struct bench_run run = {0};
-    struct status status = make(bench, size, pass, &load);
+    struct progress progress;
+    uint64_t num_tokens = 0;
+    struct status status = make(bench, size, pass, &load), measured = {0};
 
-    if (!status.code)
+    if (!status.code) {
+        for (size_t i = 0; i < load.num_requests; i++)
+            num_tokens += (uint64_t)load.requests[i].max_tokens;
+        progress_begin(&progress, bench->title, "tokens", num_tokens);
+        load.progress = &progress;
         status = bench_run_load(bench->client, &load, &run);
+        progress_end(&progress, false);
+    }
+    if (!status.code || status.code == STATUS_INTERRUPTED)
+        measured = bench_measure(&run, out);
     if (!status.code)
-        status = bench_measure(&run, out);
+        status = measured;
     if (!bench->num_errors)
         bench->first_error = run.first_error;
     bench->num_errors += run.num_errors;
@@ -122,19 +158,42 @@ struct status bench_once(struct bench *bench, bench_load_maker make, int64_t siz
     return status;
 }
 
+/* A run whose prompts the server has to compute: as far as it is ours to say. */
+static struct status run_fresh(struct bench *bench, bench_load_maker make, int64_t size,
+                               uint64_t pass, struct bench_figures *out)
+{
+    struct status status = status_ok();
+
+    if (*bench->server.scheduler_control)
+        status = bench_control(bench, CONTROL_FLUSH_CACHE);
+    return status.code ? status : bench_once(bench, make, size, pass, out);
+}
+
 static struct status run_load(struct bench *bench, const char *name, bench_load_maker make,
                               int64_t size)
 {
     struct bench_figures passes[BENCH_MAX_PASSES] = {0};
-    uint64_t pass = 0;
+    const int64_t warmup = bench->options.warmup, num_runs = warmup + bench->options.passes;
+    int64_t at = 0; /* of the last run's figures: warm-ups write where the first pass does */
     struct status status = status_ok();
 
-    for (int64_t i = 0; i < bench->options.warmup && !status.code; i++)
-        status = bench_once(bench, make, size, pass++, &passes[0]);
-    for (int64_t i = 0; i < bench->options.passes && !status.code; i++)
-        status = bench_once(bench, make, size, pass++, &passes[i]);
-    if (!status.code)
-        bench_report(name, passes, bench->options.passes, bench->options.json);
+    for (int64_t run = 0; run < num_runs && !status.code; run++) {
+        at = run < warmup ? 0 : run - warmup;
+        snprintf(bench->title, sizeof(bench->title), "%s, run %lld of %lld", name,
+                 (long long)run + 1, (long long)num_runs);
+        passes[at] = (struct bench_figures){0};
+        status = run_fresh(bench, make, size, (uint64_t)run, &passes[at]);
+    }
+    bool is_cut = status.code == STATUS_INTERRUPTED;
+    if (status.code && !is_cut)
+        return status;
+    /* A run that was cut counts only where there is no whole one. */
+    int64_t num_passes = is_cut && at > 0 ? at : at + 1;
+    bench_report(&(struct bench_summary){.load = name,
+                                         .passes = passes,
+                                         .num_passes = num_passes,
+                                         .is_cut = is_cut && at == 0,
+                                         .as_json = bench->options.json});
     return status;
 }
 
@@ -167,20 +226,35 @@ static struct status run_streams(struct bench *bench, int64_t size)
     return run_load(bench, name, bench_make_streams, size);
 }
 
+/* The next number of "1,16,64", and on to the one behind it; 0: it is none. */
+static int64_t take_batch(const char **at)
+{
+    char *end;
+    long size = strtol(*at, &end, 10);
+
+    if (end == *at || size < 1 || size > 100000 || (*end && *end != ','))
+        return 0;
+    *at = *end ? end + 1 : end;
+    return size;
+}
+
+static struct status check_batches(const char *batches)
+{
+    for (const char *at = batches; *at || at == batches;)
+        if (!take_batch(&at))
+            return status_error(STATUS_INVALID,
+                                "--batches takes numbers from 1 on like 1,16,64, not '%.40s'",
+                                batches);
+    return status_ok();
+}
+
 struct status bench_each_batch(struct bench *bench,
                                struct status (*run)(struct bench *bench, int64_t size))
 {
     struct status status = status_ok();
 
-    for (const char *at = bench->options.batches; *at && !status.code;) {
-        char *end;
-        long size = strtol(at, &end, 10);
-        if (end == at || size < 1 || size > 100000 || (*end && *end != ','))
-            return status_error(STATUS_INVALID, "--batches takes numbers like 1,16,64, not '%.40s'",
-                                bench->options.batches);
-        status = run(bench, size);
-        at = *end ? end + 1 : end;
-    }
+    for (const char *at = bench->options.batches; *at && !status.code;)
+        status = run(bench, take_batch(&at));
     return status;
 }
 
@@ -195,6 +269,8 @@ static void set_defaults(struct bench_options *o, const char *load)
         o->output_tokens = prefill ? 1 : serve ? 128 : 512;
     if (o->requests == 0)
         o->requests = prefill ? 64 : 200;
+    if (o->seed < 0) /* a cache that cannot be emptied must not know the prompts */
+        o->seed = o->choice.endpoints ? clock_now_ns() % 1000000000 : 1;
     if (o->temperature < 0)
         o->temperature = strcmp(load, "offline") == 0 ? 0.6 : 0;
 }
@@ -254,7 +330,7 @@ int command_bench(int argc, char **argv)
 {
     struct bench bench = {.options = {.passes = 3,
                                       .warmup = 1,
-                                      .seed = 1,
+                                      .seed = -1,
                                       .rate = 4,
                                       .prefixes = 4,
                                       .prefix_tokens = 64,
@@ -267,7 +343,7 @@ int command_bench(int argc, char **argv)
         option_header("The load"),
         option_int("passes", &o->passes, "N", 1, BENCH_MAX_PASSES, "counted runs; figures are their medians (3)"),
         option_int("warmup", &o->warmup, "N", 0, 100, "runs before them (1)"),
-        option_int("seed", &o->seed, "S", 0, 1e9, "of prompts and arrivals (1)"),
+        option_int("seed", &o->seed, "S", 0, 1e9, "of prompts and arrivals (1; with --endpoint: by the clock)"),
         option_double("temperature", &o->temperature, "T", 0, 100, "of sampling (0; offline 0.6)"),
         option_string("batches", &o->batches, "N,N", "latency, overlap: streams at a time (1,16,64,256)"),
         option_int("requests", &o->requests, "N", 1, 1e6, "prefill, serve: how many (64, 200)"),
@@ -292,8 +368,11 @@ int command_bench(int argc, char **argv)
         exit_code = EXIT_USAGE;
         goto out;
     }
+    struct status status = check_batches(o->batches);
+    if (options_end_here(usage.program, &status, false, &exit_code))
+        goto out;
     command_catch_signals();
-    struct status status = run(&bench, rest.items[0]);
+    status = run(&bench, rest.items[0]);
     exit_code = status.code ? command_fail(status) : EXIT_OK;
 out:
     client_close(&bench.client);

@@ -11,7 +11,7 @@ struct bench_options {
     struct server_choice choice;
     int64_t passes, warmup, seed, requests, prompt_tokens, output_tokens, prefixes, prefix_tokens;
     double rate, temperature;
-    const char *batches; /* "1,16,64" */
+    const char *batches; /* "1,16,64": checked */
     bool json;
 };
 
@@ -19,6 +19,7 @@ struct bench {
     struct bench_options options;
     struct client *client; /* owned */
     struct server server;
+    char title[64]; /* of the run that is under way, for its progress bar */
     int32_t id_limit;
     int64_t weight_bytes;      /* of the model; known to overlap alone */
     size_t num_errors;         /* requests of all runs that ended with one */
@@ -33,9 +34,12 @@ typedef struct status (*bench_load_maker)(const struct bench *bench, int64_t siz
 MUST_CHECK struct status bench_make_streams(const struct bench *bench, int64_t size, uint64_t pass,
                                             struct bench_load *out);
 
-/* One run of a load. */
+/* One run of a load, with a progress bar. STATUS_INTERRUPTED: *out is of what had ended. */
 MUST_CHECK struct status bench_once(struct bench *bench, bench_load_maker make, int64_t size,
                                     uint64_t pass, struct bench_figures *out);
+
+/* The control endpoint of the scheduler is told this. */
+MUST_CHECK struct status bench_control(const struct bench *bench, enum control_command command);
 
 /* Calls run for each number of --batches. */
 MUST_CHECK struct status bench_each_batch(struct bench *bench,

@@ -34,7 +34,7 @@ struct status bench_measure(const struct bench_run *run, struct bench_figures *o
     double *gap = malloc((run->num_samples + 1) * sizeof(*gap));
     size_t num_ttft = 0, num_tpot = 0;
     struct together at_client = {0}, at_server = {0};
-    int32_t longest = 0;
+    int32_t longest = 0, shortest = INT32_MAX;
 
     if (!ttft || !tpot || !gap) {
         free(ttft);
@@ -55,7 +55,10 @@ struct status bench_measure(const struct bench_run *run, struct bench_figures *o
         extend(&at_client, s->first_ns, s->last_ns);
         extend(&at_server, s->first_token_ns, s->last_token_ns);
         longest = s->completion_tokens > longest ? s->completion_tokens : longest;
+        shortest = s->completion_tokens < shortest ? s->completion_tokens : shortest;
     }
+    if (shortest != longest)
+        longest = 0; /* they did not decode together all the time */
     *out = (struct bench_figures){
         .wall_s = run->wall_s,
         .tokens_per_s = (double)run->completion_tokens / run->wall_s,
@@ -89,8 +92,25 @@ double bench_median(const struct bench_figures *passes, int64_t num_passes, size
     return bench_quantile(values, (size_t)num_passes, 0.5);
 }
 
-void bench_report(const char *load, const struct bench_figures *passes, int64_t num_passes,
-                  bool as_json)
+/* Of rows that are 0 where nothing was measured. */
+static bool is_measured(const char *name, double value)
+{
+    return value > 0 || strcmp(name, "cached_share") == 0;
+}
+
+static void print_heading(const struct bench_summary *summary)
+{
+    const struct bench_figures *first = &summary->passes[0];
+
+    printf("%s: %lld prompt and %lld output tokens, ", summary->load,
+           (long long)first->prompt_tokens, (long long)first->completion_tokens);
+    if (summary->is_cut)
+        printf("of what had ended when it was interrupted\n");
+    else
+        printf("medians of %lld passes\n", (long long)summary->num_passes);
+}
+
+void bench_report(const struct bench_summary *summary)
 {
     static const struct {
         const char *name, *unit;
@@ -111,29 +131,35 @@ void bench_report(const char *load, const struct bench_figures *passes, int64_t 
         {"gap_max", "ms", offsetof(struct bench_figures, gap_max_ms)},
         {"cached_share", "", offsetof(struct bench_figures, cached_share)},
     };
+    const struct bench_figures *passes = summary->passes;
     struct json_writer out = {0};
     size_t num_errors = 0;
+    bool has_tokens = false;
 
-    for (int64_t i = 0; i < num_passes; i++)
+    for (int64_t i = 0; i < summary->num_passes; i++) {
         num_errors += passes[i].num_errors;
+        has_tokens = has_tokens || passes[i].completion_tokens > 0;
+    }
     json_begin_object(&out);
-    json_put_cstring(&out, "load", load);
-    json_put_int(&out, "passes", num_passes);
+    json_put_cstring(&out, "load", summary->load);
+    json_put_int(&out, "passes", summary->num_passes);
     json_put_int(&out, "prompt_tokens", passes[0].prompt_tokens);
     json_put_int(&out, "completion_tokens", passes[0].completion_tokens);
     json_put_int(&out, "errors", (int64_t)num_errors);
-    if (!as_json)
-        printf("%s: %lld prompt and %lld output tokens, medians of %lld passes\n", load,
-               (long long)passes[0].prompt_tokens, (long long)passes[0].completion_tokens,
-               (long long)num_passes);
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        double value = bench_median(passes, num_passes, rows[i].offset);
+    if (summary->is_cut)
+        json_put_bool(&out, "interrupted", true);
+    if (!summary->as_json && has_tokens)
+        print_heading(summary);
+    for (size_t i = 0; has_tokens && i < sizeof(rows) / sizeof(rows[0]); i++) {
+        double value = bench_median(passes, summary->num_passes, rows[i].offset);
+        if (!is_measured(rows[i].name, value))
+            continue;
         json_put_double(&out, rows[i].name, value);
-        if (!as_json)
+        if (!summary->as_json)
             printf("  %-14s %12.3f %s\n", rows[i].name, value, rows[i].unit);
     }
     json_end_object(&out);
-    if (as_json && !out.failed)
+    if (summary->as_json && !out.failed)
         printf("%s\n", out.data);
     json_writer_deinit(&out);
     fflush(stdout);

@@ -63,6 +63,8 @@ static void take_event(const struct client_event *event, struct bench_run *run)
     if (event->kind == CLIENT_DELTA && now_ns - sample->last_ns > sample->longest_gap_ns)
         sample->longest_gap_ns = now_ns - sample->last_ns;
     sample->last_ns = now_ns;
+    if (event->delta)
+        run->tokens_seen += (uint64_t)event->delta->num_ids;
     if (!event->is_last)
         return;
     sample->is_done = true;
@@ -115,9 +117,12 @@ static struct status drive(struct client *client, const struct bench_load *load,
         if (client_next(client, timeout_ms, &event)) {
             take_event(&event, run);
             num_done += event.is_last;
+            if (load->progress)
+                progress_update(load->progress, run->tokens_seen);
             if (event.kind == CLIENT_ERROR && event.error == ERROR_SERVER_LOST)
                 return status_error(STATUS_GONE, "the server was lost");
         } else if (command_interrupted()) {
+            run->wall_s = (double)(clock_now_ns() - start_ns) / 1e9;
             return status_error(STATUS_INTERRUPTED, "interrupted after %zu of %zu requests",
                                 num_done, load->num_requests);
         }
@@ -142,7 +147,7 @@ struct status bench_run_load(struct client *client, const struct bench_load *loa
         status = status_error(STATUS_NO_MEMORY, "no memory for %zu requests", load->num_requests);
     if (!status.code)
         status = drive(client, load, ids, &run);
-    if (!status.code) {
+    if (!status.code || status.code == STATUS_INTERRUPTED) {
         *out = run;
         run = (struct bench_run){0};
     }

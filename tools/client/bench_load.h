@@ -9,6 +9,7 @@
 #ifndef TOOLS_CLIENT_BENCH_LOAD_H
 #define TOOLS_CLIENT_BENCH_LOAD_H
 
+#include "common/progress.h"
 #include "tools/client/client.h"
 
 struct bench_request {
@@ -23,6 +24,7 @@ struct bench_load {
     int32_t id_limit; /* ids are drawn below it */
     uint64_t seed;
     float temperature;
+    struct progress *progress; /* borrowed: told of the tokens that have come; NULL: nobody is */
 };
 
 struct bench_sample {
@@ -35,18 +37,19 @@ struct bench_sample {
 };
 
 struct bench_run {
-    struct bench_sample *samples; /* owned, [num_requests] */
+    struct bench_sample *samples; /* owned, [num_requests]; of one that has not ended: zeros */
     size_t num_samples, num_errors;
     struct status first_error; /* if there are any: code and message of the first */
     double wall_s;             /* from the first send to the last end */
     int64_t prompt_tokens, completion_tokens, cached_tokens;
+    uint64_t tokens_seen; /* also of requests that have not ended */
 };
 
 void bench_load_deinit(struct bench_load *load);
 void bench_run_deinit(struct bench_run *run);
 
-/* Sends the load and waits for every end. STATUS_INTERRUPTED on Ctrl-C, STATUS_GONE when the server
- * was lost. */
+/* Sends the load and waits for every end. STATUS_INTERRUPTED on Ctrl-C: then *out is what has ended
+ * until then. STATUS_GONE when the server was lost. */
 MUST_CHECK struct status bench_run_load(struct client *client, const struct bench_load *load,
                                         struct bench_run *out);
 

@@ -19,17 +19,6 @@ struct scheduler_facts {
     bool is_overlapped;
 };
 
-static struct status command(const struct bench *bench, enum control_command command)
-{
-    char *text = NULL;
-    struct status status =
-        control_ask(bench->server.scheduler_control, &(struct control_msg){.command = command},
-                    ANSWER_TIMEOUT_MS, &text);
-
-    free(text);
-    return status;
-}
-
 static void copy_text(const struct json_value *value, char *out, size_t size)
 {
     snprintf(out, size, "%s", value && value->type == JSON_STRING ? value->text.data : "?");
@@ -68,10 +57,12 @@ static struct status run_pair(struct bench *bench, int64_t size, uint64_t pass,
     struct bench_figures *figures[] = {normal, overlap};
     struct status status = status_ok();
 
+    snprintf(bench->title, sizeof(bench->title), "overlap batch %lld", (long long)size);
+
     for (int loop = NORMAL; loop <= OVERLAP && !status.code; loop++) {
-        status = command(bench, loop_commands[loop]);
+        status = bench_control(bench, loop_commands[loop]);
         if (!status.code)
-            status = command(bench, CONTROL_FLUSH_CACHE);
+            status = bench_control(bench, CONTROL_FLUSH_CACHE);
         if (!status.code)
             status = bench_once(bench, bench_make_streams, size, pass, figures[loop]);
     }
@@ -151,6 +142,7 @@ struct status bench_overlap(struct bench *bench)
                "normal tok/s", "overlap tok/s");
     }
     status = bench_each_batch(bench, compare_batch);
-    struct status restored = command(bench, loop_commands[facts.is_overlapped ? OVERLAP : NORMAL]);
+    struct status restored =
+        bench_control(bench, loop_commands[facts.is_overlapped ? OVERLAP : NORMAL]);
     return status.code ? status : restored;
 }
