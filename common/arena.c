@@ -1,9 +1,10 @@
 /*
  * arena.c - see arena.h.
  *
- *   blocks -> [ newest | used ... free ] -> [ older | full ] -> NULL
- *   current points at the block being filled. After a reset all blocks are empty and current is the
- * first.
+ *   blocks -> [ oldest | full ] -> [ used ... free ] -> [ newest | empty ] -> NULL
+ *
+ * current points at the block being filled. It only goes forward until a reset, when all blocks are
+ * empty and it is the first again: so an allocation costs the same however many there are.
  */
 #include "common/arena.h"
 
@@ -49,6 +50,8 @@ static struct arena_block *add_block(struct arena *arena, size_t size)
 {
     size_t block_size = size > arena->block_size ? size : arena->block_size;
 
+    if (block_size < arena->total_size / 4) /* few blocks, however much is asked for */
+        block_size = arena->total_size / 4;
     if (arena->max_size && block_size > arena->max_size - arena->total_size) {
         block_size = size;
         if (block_size > arena->max_size - arena->total_size)
@@ -59,8 +62,12 @@ static struct arena_block *add_block(struct arena *arena, size_t size)
     struct arena_block *block = malloc(sizeof(*block) + block_size);
     if (!block)
         return NULL;
-    *block = (struct arena_block){.next = arena->blocks, .size = block_size};
-    arena->blocks = block;
+    *block = (struct arena_block){.size = block_size};
+    if (arena->last)
+        arena->last->next = block;
+    else
+        arena->blocks = block;
+    arena->last = block;
     arena->total_size += block_size;
     return block;
 }

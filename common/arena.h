@@ -12,9 +12,10 @@
 struct arena_block;
 
 struct arena {
-    struct arena_block *blocks;  /* owned: a list, the newest first */
+    struct arena_block *blocks;  /* owned: a list, the oldest first */
+    struct arena_block *last;    /* of that list */
     struct arena_block *current; /* borrowed from blocks: where the next allocation is tried */
-    size_t block_size;           /* bytes asked of malloc at a time */
+    size_t block_size;           /* bytes asked of malloc at a time, at least */
     size_t max_size;             /* 0, or the most bytes that all blocks may hold together */
     size_t total_size;           /* bytes held by all blocks */
 };

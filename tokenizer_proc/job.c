@@ -7,6 +7,7 @@
 enum {
     ARENA_BLOCK_BYTES = 4096,
     JOB_OVERHEAD_BYTES = 4096, /* what a job costs beside its frame, about */
+    MAX_JOB_BYTES = 512 << 20, /* of what is made of a frame: trees, texts */
 };
 
 static struct bytes text_of(const char *text)
@@ -46,7 +47,7 @@ struct status job_create(struct bytes frame, struct job **out, struct status *ou
         memcpy(copy, frame.data, frame.size);
     job->frame = copy;
     job->cost = frame.size + JOB_OVERHEAD_BYTES;
-    arena_init(&job->arena, ARENA_BLOCK_BYTES, 0);
+    arena_init(&job->arena, ARENA_BLOCK_BYTES, MAX_JOB_BYTES);
     *out_status = message_decode(copy, frame.size, &job->arena, &job->message, out_fault);
     job->rid = out_status->code ? out_fault->rid : rid_of(&job->message);
     *out = job;

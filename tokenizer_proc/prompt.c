@@ -63,9 +63,12 @@ static struct status parse_json(struct bytes text, const char *key, enum json_ty
 
     if (text.size == 0)
         return status_ok();
+    if (text.size > PROMPT_MAX_TEXT_BYTES)
+        return status_error(STATUS_NO_SPACE, "%s has %zu bytes, the limit is %d", key, text.size,
+                            PROMPT_MAX_TEXT_BYTES);
     status = json_parse((const char *)text.data, text.size, arena, &value);
     if (status.code == STATUS_NO_MEMORY)
-        return status;
+        return status_error(STATUS_INVALID, "%s takes too much memory: too many values", key);
     if (status.code)
         return status_error(STATUS_INVALID, "%s is no JSON: %s", key, status.msg);
     if (value->type != type)

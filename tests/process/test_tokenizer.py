@@ -358,6 +358,17 @@ class Pressure(TokenizerTest):
         self.assertEqual(self.receive(self.client)["rid"], "long")
         print(f"longest wait beside a prompt of {len(text) >> 20} MB: {longest * 1000:.1f} ms")
 
+    def test_trees_of_many_values_cost_bounded_time_and_memory(self):
+        self.serve("--tokenizer-threads", "1")
+        messages = '[{"role":"user","content":"a"}]'
+        began = time.monotonic()
+        values = '{"x":[' + '{"a":1},' * 400_000 + "{}]}"
+        self.assertEqual(self.ask(self.client, type="render", rid="r", messages=messages, kwargs=values)["type"], "result")
+        self.assert_refused("invalid_request", "too many values", messages=messages, kwargs='{"x":[' + "1," * 8_000_000 + "1]}")
+        self.assert_refused("too_long", "the limit is", messages=messages, kwargs='{"x":[' + "1," * 9_000_000 + "1]}")
+        self.assertLess(time.monotonic() - began, scaled(5))
+        self.assert_works()
+
     def test_more_than_may_wait_is_refused_as_overloaded(self):
         self.serve("--max-pending-mib", "1", "--tokenizer-threads", "1")
         text = "many different words " * 20000

@@ -40,6 +40,25 @@ START_TEST(reset_keeps_the_memory)
 }
 END_TEST
 
+START_TEST(blocks_grow_with_what_is_asked_for)
+{
+    struct arena arena;
+    char *last = NULL;
+    int num_jumps = 0;
+
+    arena_init(&arena, 64, 0);
+    for (int i = 0; i < 100000; i++) {
+        char *next = arena_alloc(&arena, 16);
+        ck_assert_ptr_nonnull(next);
+        num_jumps += next != last + 16;
+        last = next;
+    }
+    ck_assert_int_lt(num_jumps, 80);
+    ck_assert_uint_lt(arena.total_size, 100000 * 16 * 5 / 4 + 4096);
+    arena_deinit(&arena);
+}
+END_TEST
+
 START_TEST(bound_and_overflow_say_null)
 {
     struct arena arena;
@@ -55,4 +74,4 @@ START_TEST(bound_and_overflow_say_null)
 END_TEST
 
 CHECK_MAIN("arena", allocations_are_apart_and_aligned, reset_keeps_the_memory,
-           bound_and_overflow_say_null)
+           blocks_grow_with_what_is_asked_for, bound_and_overflow_say_null)
