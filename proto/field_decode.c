@@ -5,10 +5,25 @@
 #include <assert.h>
 #include <endian.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/utf8.h"
 #include "proto/fields.h"
+
+/* As short as it can be told from its neighbours, and from an integer. */
+static void describe_float(double number, char *out, size_t out_size)
+{
+    int size = 0;
+
+    for (int digits = 6; digits <= 17; digits++) {
+        size = snprintf(out, out_size, "%.*g", digits, number);
+        if (strtod(out, NULL) == number)
+            break;
+    }
+    if (!strpbrk(out, ".en") && size > 0 && (size_t)size + 3 <= out_size)
+        strcpy(out + size, ".0");
+}
 
 /* What came, in a few words. */
 static const char *describe(const struct wire_value *value, char *out, size_t out_size)
@@ -23,7 +38,7 @@ static const char *describe(const struct wire_value *value, char *out, size_t ou
     else if (value->type == WIRE_UINT)
         snprintf(out, out_size, "%llu", (unsigned long long)value->uinteger);
     else if (value->type == WIRE_FLOAT)
-        snprintf(out, out_size, "%g", value->number);
+        describe_float(value->number, out, out_size);
     else if (value->type == WIRE_BOOL)
         snprintf(out, out_size, "%s", value->boolean ? "true" : "false");
     else

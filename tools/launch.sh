@@ -16,7 +16,7 @@
 #
 # Every other option goes to the process that knows it: see minisgl-tokenizer, minisgl-scheduler and
 # minisgl-detokenizer --help; with --once also to `minisgl generate`. On a fresh clone it first installs and builds.
-# Exit code: 0 stopped as asked, 1 a process failed (its log line is shown), 2 wrong usage.
+# Exit code: 0 stopped as asked (or drained), 1 a process failed (its log line is shown), 2 wrong usage.
 set -euo pipefail
 script=$(realpath "${BASH_SOURCE[0]}")
 here=${script%/*} # in a bundle the programs lie beside this script
@@ -206,6 +206,8 @@ make_run_dir() {
     mkdir -p "$run_parent" "$run_dir"
     [ -O "$run_dir" ] || die "$run_dir belongs to another user"
     chmod 0700 "$run_dir"
+    { echo >"$run_dir/probe"; } 2>/dev/null || die "$run_dir cannot be written to: is the disk full?"
+    rm -f "$run_dir/probe"
 }
 
 # ---- --detach: the same script as a daemon, until it says that it is ready
@@ -316,8 +318,9 @@ start() { # process, program, arguments
 
 # Says which process ended and why, stops the others. Never returns.
 fail() { # process
-    local status=0
+    local status=0 was_ready=''
     trap '' INT TERM HUP # all is being stopped
+    [ ! -e "$run_dir/run.json" ] || was_ready=yes
     wait "${pid[$1]}" 2>/dev/null || status=$?
     local how="exit code $status"
     [ $status -le 128 ] || how="signal $((status - 128))"
@@ -328,6 +331,7 @@ fail() { # process
     # One that was told to drain has ended well: those behind it may, too.
     [ $status -ne 0 ] || stop_in_order
     stop_all
+    [ $status -ne 0 ] || [ -z "$was_ready" ] || exit 0
     # A wrong option of a process is wrong usage of this script.
     [ $status -ne 2 ] || exit 2
     exit 1

@@ -137,7 +137,7 @@ def test_drained_processes_let_streams_end():
             control.send(msgpack.packb({"type": "drain", "v": 1}))
             assert msgpack.unpackb(control.recv())["ok"]
             assert endings_of(client, rid) == "length", process
-            server.process.wait(timeout=5 * SLACK)
+            assert server.process.wait(timeout=5 * SLACK) == 0
             said = server.process.stderr.read()
             assert f"minisgl-{process} ended (exit code 0)" in said, said
 

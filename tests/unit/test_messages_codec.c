@@ -263,6 +263,8 @@ static const struct wrong_value {
     {"min_p", V("\x02"), "min_p"},
     {"seed", V("\xff"), "seed must be an integer from 0"},
     {"seed", V("\xca\x3f\x80\x00\x00"), "seed"},
+    {"max_tokens", V("\xcb\x3f\xf0\x00\x00\x00\x00\x00\x00"), "not 1.0"},
+    {"temperature", V("\xcb\x40\x59\x00\x00\x00\x00\x00\x01"), "not 100.00000000000001"},
     {"ignore_eos", V("\x01"), "ignore_eos must be true or false, not 1"},
     {"stream", V("\xa4true"), "stream"},
     {"stop", V("\x01"), "stop must be a string or an array of strings, not 1"},
