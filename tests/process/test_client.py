@@ -188,7 +188,11 @@ def test_server_that_died_left_its_file():
         dead = subprocess.Popen(["true"])
         dead.wait()
         (server.path / "run.json").write_text(json.dumps(run | {"pid": dead.pid}))
-        assert "no server is running" in server.run("generate", "Hi", code=1).stderr
+        assert "no server is running (in " in server.run("generate", "Hi", code=1).stderr
+        (server.path / "scheduler.log").write_text("why")
+        for args in ([], ["--name", "fake"]):
+            words = server.run("generate", "Hi", *args, code=1).stderr
+            assert "running" in words and f"has ended, see {server.path}/*.log" in words, words
 
 
 def test_generate():
@@ -198,8 +202,11 @@ def test_generate():
         assert server.heard[-1]["prompt"] == "Once upon ä time"
         answer = json.loads(server.run("generate", "a b", "--json").stdout)
         usage = {"prompt_tokens": 7, "completion_tokens": 2, "cached_tokens": 2}
-        assert answer == {"text": "a b", "output_ids": [0, 1], "finish_reason": "length", "usage": usage}
+        assert answer == {"uid": (1 << 48) + 2, "text": "a b", "output_ids": [0, 1], "finish_reason": "length", "usage": usage}
         assert server.run("generate", "-", input="from\nstdin").stdout == "from\nstdin"
+        assert server.run("generate", "-", input="from\necho\n\n").stdout == "from\necho\n"
+        result = server.run("generate", "x", "--verbose")
+        assert (result.stdout, result.stderr) == ("x", f"minisgl: uid={server.next_uid - 1}\n")
         endpoints = f"{server.endpoint('tokenizer')},{server.endpoint('detokenizer')}"
         assert server.run("generate", "x", "--endpoint", endpoints).stdout == "x"
         assert server.run("generate", "--name", "fake", "--", "--dashes").stdout == "--dashes"
@@ -337,7 +344,7 @@ def test_interrupt_aborts():
         assert process.stdout.read(5) == "begun"
         process.send_signal(signal.SIGINT)
         _, log = process.communicate(timeout=scaled(5))
-        assert process.returncode == 1 and "interrupted" in log
+        assert process.returncode == 1 and "interrupted" in log and f"uid={1 + (1 << 48)}" in log
         assert server.heard[-1]["type"] == "abort" and server.heard[-1]["uid"] == 1 + (1 << 48)
 
 
@@ -360,7 +367,7 @@ def test_batch():
     ]
     with Server() as server:
         source, target = server.model / "in.jsonl", server.model / "out.jsonl"
-        source.write_text("\n".join(map(json.dumps, lines)) + "\n{broken\n\n")
+        source.write_text("\n".join(map(json.dumps, lines)) + "\n\n{broken\n\n")
         result = server.run("batch", source, "-o", target)
         assert "4 of 8" in result.stderr, result
         out = [json.loads(line) for line in target.read_text().splitlines()]
@@ -370,7 +377,7 @@ def test_batch():
             "id": "a", "text": "one two", "output_ids": [0, 1], "finish_reason": "length", "usage": usage,
         }  # fmt: skip
         assert out[1]["text"] == "Hällo"
-        for index, word in ((3, "max_tokens"), (4, "n:"), (5, "exactly one"), (7, "line 1")):
+        for index, word in ((3, "max_tokens"), (4, "n:"), (5, "exactly one"), (3, "line 4: "), (7, "line 9, column 2")):
             assert out[index]["error"]["code"] == "invalid_request" and word in out[index]["error"]["message"]
         assert out[6]["text"] == "no id"
         assert server.heard[-1]["seed"] == 2**64 - 1
@@ -598,8 +605,15 @@ def test_chat_at_a_terminal():
             terminal.expect("(interrupted)")
             terminal.expect("> ")
             assert server.heard[-1]["type"] == "abort"
-        # At the prompt it drops the line.
-        terminal.type("half a line\x03")
+        # At the prompt it drops the line; when there is none, a hint.
+        terminal.type("half a line")
+        terminal.expect("half a line")
+        terminal.type("\x03")
+        terminal.expect("> ")
+        time.sleep(0.1)
+        assert "Ctrl-D leaves" not in terminal.seen
+        terminal.type("\x03")
+        terminal.expect("\r\n(Ctrl-D leaves)\r\n")
         terminal.expect("> ")
         server.answer = server.echo
         terminal.type("/reset\r")
@@ -611,6 +625,68 @@ def test_chat_at_a_terminal():
         time.sleep(0.1)
         terminal.type("\x04")
         assert terminal.end() == 0
+
+
+def test_chat_whose_server_was_stopped():
+    with Server() as server:
+        launcher = subprocess.Popen(["sleep", "100"])
+        run = json.loads((server.path / "run.json").read_text())
+        (server.path / "run.json").write_text(json.dumps(run | {"pid": launcher.pid}))
+        terminal = Terminal(server, "chat")
+        terminal.expect(f"{server.model}\r\n/help lists")
+        terminal.expect("> ")
+        launcher.kill()
+        launcher.wait()
+        terminal.type("Hi\r")
+        terminal.expect("the server 'fake' is gone: tools/launch.sh starts one again", 2)
+        assert terminal.end() == 1
+        endpoints = f"{server.endpoint('tokenizer')},{server.endpoint('detokenizer')}"
+        chat = Terminal(server, "chat", "--endpoint", endpoints)
+        chat.expect("> ")
+        server.is_silent = True
+        chat.type("Hi\r")
+        chat.expect("the server of ipc://", 10)
+        chat.expect("does not answer any more")
+        assert chat.end() == 1
+
+
+def test_chat_quit_leaves_no_blank_line():
+    with Server() as server:
+        terminal = Terminal(server, "chat")
+        terminal.expect("> ")
+        time.sleep(0.1)
+        terminal.type("/quit\r")
+        terminal.expect("/quit\r\n")
+        terminal.process.wait(timeout=scaled(5))
+        left = terminal.seen
+        if select.select([terminal.master], [], [], 0.1)[0]:
+            try:
+                left += os.read(terminal.master, 100).decode()
+            except OSError:
+                pass
+        assert "\n" not in left, left
+        assert terminal.end() == 0
+
+
+def test_batch_at_a_terminal():
+    """The bar is off the line before an answer stands there."""
+    with Server() as server:
+        waiting = []
+        server.answer = lambda peer, message: waiting.append((peer, message, time.monotonic() + 0.05 * len(waiting)))
+        server.rest = lambda: server.echo(*waiting.pop(0)[:2]) if waiting and waiting[0][2] < time.monotonic() else None
+        (server.model / "in.jsonl").write_text('{"prompt": "x"}\n' * 12)
+        terminal = Terminal(server, "batch", str(server.model / "in.jsonl"))
+        seen = ""
+        try:
+            while piece := os.read(terminal.master, 4096).decode():
+                seen += piece
+        except OSError:
+            pass
+        assert terminal.end() == 0
+        lines = [line.rsplit("\033[K", 1)[-1] for line in seen.split("\r\n")]
+        assert len(lines) == 14 and not lines[-1], lines
+        assert all(json.loads(line)["text"] == "x" for line in lines[:12]), lines
+        assert lines[12].endswith("100 %  12/12 requests") and seen.count("100 %") == 1 and "  5/12 requests" in seen
 
 
 if __name__ == "__main__":

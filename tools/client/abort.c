@@ -7,7 +7,10 @@
 
 static const struct option_usage usage = {
     "minisgl abort", "UID [options]",
-    "Ends the request with that number, whoever asked for it. One that has ended is no error."};
+    "Ends the request with that number, whoever asked for it. One that has ended is no error.\n"
+    "`minisgl generate --verbose` says its uid when it has begun; \"uid\" of generate --json is "
+    "it, "
+    "too."};
 
 static bool parse_uid(const struct option_list *rest, uint64_t *out)
 {

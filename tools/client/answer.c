@@ -52,6 +52,8 @@ void answer_add(struct answer *answer, const struct client_event *event)
 {
     const struct delta *delta = event->delta;
 
+    if (event->uid)
+        answer->uid = event->uid;
     if (delta) {
         void *text = answer->text, *ids = answer->ids;
         bool fits = append(&text, &answer->text_size, &answer->text_capacity, delta->text.data,
@@ -79,6 +81,8 @@ bool answer_follow(struct answer *answer, struct client *client, uint64_t call, 
     while (client_next(client, -1, &event)) {
         if (event.call != call)
             continue;
+        if (event.kind == CLIENT_ACCEPTED && answer->is_announced)
+            fprintf(stderr, "minisgl: uid=%llu\n", (unsigned long long)event.uid);
         if (out && event.delta && event.delta->text.size) {
             fwrite(event.delta->text.data, 1, event.delta->text.size, out);
             fflush(out);
@@ -110,13 +114,16 @@ static void write_usage(const struct usage *usage, struct json_writer *out)
     json_end_object(out);
 }
 
-void answer_write(const struct answer *answer, const struct json_value *id, struct json_writer *out)
+void answer_write(const struct answer *answer, const struct json_value *id, bool has_uid,
+                  struct json_writer *out)
 {
     json_begin_object(out);
     if (id) {
         json_key(out, "id");
         json_write_value(out, id);
     }
+    if (has_uid && answer->uid)
+        json_put_uint(out, "uid", answer->uid);
     if (answer->error) {
         write_error(answer, out);
     } else {

@@ -24,8 +24,8 @@ static const size_t max_input_bytes = (size_t)4 << 30;
 enum { RETRY_MS = 100, MIN_OPEN = 16, MAX_BURST = 256 };
 
 struct item {
-    const char *line; /* in the input */
-    size_t size;
+    const char *line;    /* in the input */
+    size_t size, number; /* number: which line of the input it is, from 1 on */
     struct answer answer;
     bool is_done;
 };
@@ -56,7 +56,9 @@ static const struct option_usage usage = {
     "\"top_k\",\n"
     "        \"top_p\", \"min_p\", \"seed\", \"stop\", \"ignore_eos\"}\n"
     "  out  {\"id\", \"text\", \"output_ids\", \"finish_reason\", \"usage\"} or {\"id\", "
-    "\"error\"}"};
+    "\"error\"}\n"
+    "A blank line of IN gets no line of OUT; a line that cannot be read gets an error that says\n"
+    "which line of IN it is."};
 
 /* ---- input and output ---- */
 
@@ -75,6 +77,7 @@ static struct status read_items(struct batch *batch, const char *path)
 
     if (status.code)
         return status;
+    size_t number = 0;
     for (char *line = batch->input, *end = batch->input + size; line < end;) {
         char *line_end = memchr(line, '\n', (size_t)(end - line));
         size_t line_size = (size_t)((line_end ? line_end : end) - line);
@@ -85,8 +88,10 @@ static struct status read_items(struct batch *batch, const char *path)
                 return status_error(STATUS_NO_MEMORY, "no memory for the lines of %.80s", path);
             batch->items = items;
         }
+        number++;
         if (!is_blank(line, line_size))
-            batch->items[batch->num_items++] = (struct item){.line = line, .size = line_size};
+            batch->items[batch->num_items++] =
+                (struct item){.line = line, .size = line_size, .number = number};
         line += line_size + 1;
     }
     batch->again = malloc((batch->num_items + 1) * sizeof(*batch->again));
@@ -107,7 +112,7 @@ static struct status write_done(struct batch *batch)
         if (!json_parse(item->line, item->size, &batch->arena, &value).code)
             id = json_get(value, "id");
         json_writer_reset(&batch->writer);
-        answer_write(&item->answer, id, &batch->writer);
+        answer_write(&item->answer, id, false, &batch->writer);
         batch->num_errors += item->answer.error != ERROR_NONE;
         answer_deinit(&item->answer);
         if (batch->writer.failed)
@@ -129,6 +134,21 @@ static void item_done(struct batch *batch, struct item *item)
     progress_update(&batch->progress, batch->num_done);
 }
 
+/* An error of the line itself, which JSON's reader, who saw no other, calls line 1. */
+static void fail_item(struct batch *batch, struct item *item, const struct status *status)
+{
+    static const char first_line[] = "line 1, ";
+    char message[sizeof(status->msg) + 32];
+    const size_t skipped = sizeof(first_line) - 1;
+    bool is_syntax = strncmp(status->msg, first_line, skipped) == 0;
+
+    snprintf(message, sizeof(message), "line %zu%s%s", item->number, is_syntax ? ", " : ": ",
+             status->msg + (is_syntax ? skipped : 0));
+    answer_fail(&item->answer,
+                status->code == STATUS_NO_MEMORY ? ERROR_INTERNAL : ERROR_INVALID_REQUEST, message);
+    item_done(batch, item);
+}
+
 /* Sends an item, or ends it with an error of its own; false when the queue is full. */
 static bool send_item(struct batch *batch, struct item *item)
 {
@@ -142,11 +162,8 @@ static bool send_item(struct batch *batch, struct item *item)
         status = client_generate(batch->client, &msg, item, &call);
     if (status.code == STATUS_NO_SPACE)
         return false;
-    if (status.code) {
-        bool own = status.code == STATUS_NO_MEMORY;
-        answer_fail(&item->answer, own ? ERROR_INTERNAL : ERROR_INVALID_REQUEST, status.msg);
-        item_done(batch, item);
-    }
+    if (status.code)
+        fail_item(batch, item, &status);
     return true;
 }
 

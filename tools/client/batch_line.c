@@ -39,6 +39,8 @@ static struct status take_max_tokens(const struct json_value *value, struct gene
     /* A giant one means "as many as fit", however giant. */
     struct status status = take_int(value, "max_tokens", 1, INT64_MAX, &max_tokens);
 
+    if (status.code)
+        return wrong("max_tokens", "a whole number above 0");
     msg->has_max_tokens = true;
     msg->sampling.max_tokens = max_tokens > INT32_MAX ? INT32_MAX : (int32_t)max_tokens;
     return status;

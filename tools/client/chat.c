@@ -62,6 +62,16 @@ static void report(struct chat *chat, const struct answer *answer, bool ended)
     chat->failed = chat->failed || answer->error;
 }
 
+static struct status is_gone(const struct chat *chat)
+{
+    if (*chat->server.name)
+        return status_error(STATUS_GONE,
+                            "the server '%.40s' is gone: tools/launch.sh starts one again",
+                            chat->server.name);
+    return status_error(STATUS_GONE, "the server of %.80s does not answer any more",
+                        chat->choice.endpoints);
+}
+
 /* One turn. An answer that failed is forgotten together with its question. */
 static struct status take_turn(struct chat *chat, const char *text, size_t size)
 {
@@ -76,11 +86,16 @@ static struct status take_turn(struct chat *chat, const char *text, size_t size)
     chat_history_add(&chat->history, "user", text, size);
     msg.prompt_kind = PROMPT_MESSAGES;
     msg.messages = chat_history_messages(&chat->history);
-    status = client_hello(chat->client); /* a person may have thought for an hour */
+    if (!server_is_running(&chat->server))
+        status = status_error(STATUS_GONE, "it has been stopped");
+    else
+        status = client_hello(chat->client); /* a person may have thought for an hour */
     if (!status.code)
         status = client_generate(chat->client, &msg, NULL, &call);
     if (status.code) {
         chat_history_cut(&chat->history, before);
+        if (status.code == STATUS_GONE)
+            return is_gone(chat);
         return status.code == STATUS_INTERRUPTED ? status_ok() : status;
     }
     bool ended = answer_follow(&answer, chat->client, call, stdout);
@@ -92,7 +107,7 @@ static struct status take_turn(struct chat *chat, const char *text, size_t size)
                          answer.text_size);
     bool is_lost = answer.error == ERROR_SERVER_LOST;
     answer_deinit(&answer);
-    return is_lost ? status_error(STATUS_GONE, "the server is gone") : status_ok();
+    return is_lost ? is_gone(chat) : status_ok();
 }
 
 /* false: /quit. */
@@ -121,30 +136,32 @@ static struct status talk(struct chat *chat)
     struct status status = status_ok();
     const char *line = NULL;
     size_t size = 0;
+    bool is_quit = false;
 
     if (line_editor_is_terminal(chat->editor))
-        fprintf(stderr, "%s. /help lists what there is beside talking.\n", chat->server.model);
+        fprintf(stderr, "%s\n/help lists what there is beside talking.\n", chat->server.model);
     while (!status.code && !command_terminated()) {
         command_resume();
         enum line_result result = line_editor_read(chat->editor, &line, &size);
         if (result == LINE_END)
             break;
         if (result == LINE_INTERRUPTED) {
-            say("\n");
+            say(size || command_terminated() ? "\n" : "\n(Ctrl-D leaves)\n");
             continue;
         }
         if (is_blank(line))
             continue;
         if (line[0] == '/' && !memchr(line, '\n', size)) {
-            if (!take_command(chat, line))
+            is_quit = !take_command(chat, line);
+            if (is_quit)
                 break;
             continue;
         }
         command_resume();
         status = take_turn(chat, line, size);
     }
-    if (line_editor_is_terminal(chat->editor))
-        say("\n");
+    if (line_editor_is_terminal(chat->editor) && !is_quit && !status.code)
+        say("\n"); /* the prompt stands there */
     return status;
 }
 

@@ -22,10 +22,11 @@ enum {
 };
 
 struct client {
-    struct client_args args;
-    struct link *front, *reply; /* owned */
-    struct link_poller *poller; /* owned */
-    struct arena arena;         /* of the frame in message */
+    int hello_timeout_ms;
+    bool (*is_interrupted)(void); /* or NULL */
+    struct link *front, *reply;   /* owned */
+    struct link_poller *poller;   /* owned */
+    struct arena arena;           /* of the frame in message */
     struct frame_buffer out;
     struct message message; /* the last one received */
     int32_t next_delta;     /* of message, if that is deltas */
@@ -307,7 +308,7 @@ static bool wait_until(struct client *client, int64_t deadline_ns)
 {
     int64_t left_ns = deadline_ns - clock_now_ns();
 
-    if (left_ns <= 0 || (client->args.is_interrupted && client->args.is_interrupted()))
+    if (left_ns <= 0 || (client->is_interrupted && client->is_interrupted()))
         return false;
     int64_t left_ms = (left_ns + ns_per_ms - 1) / ns_per_ms;
     link_flush(client->front);
@@ -335,9 +336,7 @@ bool client_next(struct client *client, int timeout_ms, struct client_event *out
 
 struct status client_hello(struct client *client)
 {
-    int timeout_ms =
-        client->args.hello_timeout_ms ? client->args.hello_timeout_ms : HELLO_TIMEOUT_MS;
-    int64_t deadline_ns = deadline_of(timeout_ms), now_ns;
+    int64_t deadline_ns = deadline_of(client->hello_timeout_ms), now_ns;
     struct client_event event;
 
     while (take_arrived(client, &event)) /* late answers of calls that have ended: nobody's */
@@ -354,8 +353,8 @@ struct status client_hello(struct client *client)
         if (client->has_hello_ok)
             return status_ok();
     }
-    return status_error(STATUS_GONE, "%.80s: no answer within %d ms", client->args.detokenizer,
-                        timeout_ms);
+    return status_error(STATUS_GONE, "%.80s: no answer within %d ms", link_endpoint(client->reply),
+                        client->hello_timeout_ms);
 }
 
 static struct status draw_identity(struct client_id *id)
@@ -389,7 +388,8 @@ struct status client_open(const struct client_args *args, struct client **out)
     client = calloc(1, sizeof(*client));
     if (!client)
         return status_error(STATUS_NO_MEMORY, "no memory for a client");
-    client->args = *args;
+    client->hello_timeout_ms = args->hello_timeout_ms ? args->hello_timeout_ms : HELLO_TIMEOUT_MS;
+    client->is_interrupted = args->is_interrupted;
     client->message.type = MESSAGE_ALIVE;
     arena_init(&client->arena, 0, 0);
     call_table_init(&client->calls);

@@ -15,16 +15,16 @@ struct settings {
     struct server_choice server;
     struct request_options request;
     const char *messages, *ids;
-    bool json;
+    bool json, verbose;
     struct option_list rest;
     char *prompt;     /* owned: a file's text */
     int32_t *id_list; /* owned */
 };
 
-static const struct option_usage usage = {"minisgl generate",
-                                          "TEXT | --messages FILE.json | --ids 1,2,3 [options]",
-                                          "Continues TEXT (\"-\": stdin), or answers a chat, and "
-                                          "prints what the model says as it comes."};
+static const struct option_usage usage = {
+    "minisgl generate", "TEXT | --messages FILE.json | --ids 1,2,3 [options]",
+    "Continues TEXT (\"-\": stdin, without its last line end), or "
+    "answers\na chat, and prints what the model says as it comes."};
 
 /* "1,2,3", blanks allowed. */
 static struct status parse_ids(const char *text, struct settings *s, size_t *out_num)
@@ -71,6 +71,9 @@ static struct status make_prompt(struct settings *s, struct generate_msg *msg)
     } else if (strcmp(s->rest.items[0], "-") == 0) {
         status = input_read("-", MAX_PROMPT_BYTES, &s->prompt, &msg->text.size);
         msg->text.data = (const uint8_t *)s->prompt;
+        /* That of `echo`: for a model it would be a part of the text. */
+        if (!status.code && msg->text.size && s->prompt[msg->text.size - 1] == '\n')
+            msg->text.size--;
     } else {
         msg->text = (struct bytes){(const uint8_t *)s->rest.items[0], strlen(s->rest.items[0])};
     }
@@ -82,7 +85,7 @@ static int finish(const struct settings *s, const struct answer *answer)
     struct json_writer writer = {0};
 
     if (s->json) {
-        answer_write(answer, NULL, &writer);
+        answer_write(answer, NULL, true, &writer);
         printf("%s\n", writer.data);
         json_writer_deinit(&writer);
     } else if (isatty(STDOUT_FILENO) &&
@@ -101,7 +104,7 @@ static int finish(const struct settings *s, const struct answer *answer)
 static int generate(struct settings *s)
 {
     struct generate_msg msg = client_generate_defaults();
-    struct answer answer = {0};
+    struct answer answer = {.is_announced = s->verbose};
     struct client *client = NULL;
     uint64_t call = 0;
     int exit_code = EXIT_FAILED;
@@ -122,7 +125,8 @@ static int generate(struct settings *s)
     else if (answer_follow(&answer, client, call, s->json ? NULL : stdout))
         exit_code = finish(s, &answer);
     else
-        fprintf(stderr, "\nminisgl: interrupted\n");
+        fprintf(stderr, "\nminisgl: interrupted, and the request aborted (uid=%llu)\n",
+                (unsigned long long)answer.uid);
     client_close(&client);
     answer_deinit(&answer);
     return exit_code;
@@ -139,6 +143,8 @@ int command_generate(int argc, char **argv)
         REQUEST_OPTION_SPECS(&s.request),
         option_header("Output"),
         option_flag("json", &s.json, "one JSON object at the end instead of text"),
+        option_flag("verbose", &s.verbose,
+                    "say the request's uid on stderr once it has one: for `minisgl abort`"),
         SERVER_OPTION_SPECS(&s.server),
         {0},
     };

@@ -164,9 +164,12 @@ static enum line_result read_terminal(struct line_editor *editor)
         const char *line = el_gets(editor->edit, &count);
         if (!line || count <= 0) {
             bool interrupted = errno == EINTR;
+            const LineInfo *typed = el_line(editor->edit);
+            size_t num_typed = (size_t)(typed->lastchar - typed->buffer);
             el_reset(editor->edit);
             if (editor->size && !interrupted)
                 break;
+            editor->size += num_typed;
             return interrupted ? LINE_INTERRUPTED : LINE_END;
         }
         if (!append(editor, line, (size_t)count))
@@ -187,6 +190,7 @@ static enum line_result read_pipe(struct line_editor *editor)
     if (size < 0) {
         bool interrupted = errno == EINTR;
         clearerr(stdin);
+        editor->size = 0;
         return interrupted ? LINE_INTERRUPTED : LINE_END;
     }
     editor->size = (size_t)size;
@@ -198,9 +202,9 @@ enum line_result line_editor_read(struct line_editor *editor, const char **out, 
 {
     enum line_result result = editor->edit ? read_terminal(editor) : read_pipe(editor);
 
-    if (result == LINE_TEXT) {
+    if (result == LINE_TEXT)
         *out = editor->text;
+    if (result != LINE_END)
         *out_size = editor->size;
-    }
     return result;
 }

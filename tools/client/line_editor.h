@@ -24,7 +24,8 @@ void line_editor_close(struct line_editor **editor);
 bool line_editor_is_terminal(const struct line_editor *editor);
 
 /* The next line without its end, borrowed until the next call; lines that were pasted together come
- * as one. LINE_END: Ctrl-D, or the end of the pipe. */
+ * as one. LINE_END: Ctrl-D, or the end of the pipe. LINE_INTERRUPTED: *out_size bytes were typed,
+ * and are dropped. */
 enum line_result line_editor_read(struct line_editor *editor, const char **out, size_t *out_size);
 
 #endif

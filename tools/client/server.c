@@ -92,6 +92,11 @@ static struct status parse(const struct json_value *run, struct server *server)
     return status_ok();
 }
 
+bool server_is_running(const struct server *server)
+{
+    return server->pid <= 0 || kill((pid_t)server->pid, 0) == 0 || errno != ESRCH;
+}
+
 /* The server of that name; STATUS_NOT_FOUND when there is none, or only what a dead one left. */
 static struct status read_server(const char *parent, const char *name, struct server *out)
 {
@@ -113,7 +118,7 @@ static struct status read_server(const char *parent, const char *name, struct se
         status = json_parse(text, size, &arena, &run);
     if (!status.code)
         status = parse(run, &server);
-    if (!status.code && server.pid > 0 && kill((pid_t)server.pid, 0) != 0 && errno == ESRCH)
+    if (!status.code && !server_is_running(&server))
         status = status_error(STATUS_NOT_FOUND, "the server '%.40s' has died", name);
     if (!status.code)
         *out = server;
@@ -122,18 +127,56 @@ static struct status read_server(const char *parent, const char *name, struct se
     return status;
 }
 
+/* When a server of that name logged last; 0: never. */
+static int64_t logged_ns(const char *parent, const char *name)
+{
+    static const char *const processes[] = {"scheduler", "tokenizer", "detokenizer"};
+    char path[MAX_PATH];
+    struct stat info;
+    int64_t last_ns = 0;
+
+    for (size_t i = 0; i < sizeof(processes) / sizeof(processes[0]); i++) {
+        int length = snprintf(path, sizeof(path), "%s/%s/%s.log", parent, name, processes[i]);
+        if (length < 0 || (size_t)length >= sizeof(path) || stat(path, &info) != 0)
+            continue;
+        int64_t time_ns = (int64_t)info.st_mtim.tv_sec * 1000000000 + info.st_mtim.tv_nsec;
+        last_ns = time_ns > last_ns ? time_ns : last_ns;
+    }
+    return last_ns;
+}
+
+/* None is running; name: of the one that ended last, or "". */
+static struct status none_is_running(const char *parent, const char *name)
+{
+    if (*name)
+        return status_error(STATUS_NOT_FOUND,
+                            "no server is running: '%.24s' has ended, see %s/%s/*.log", name,
+                            parent, name);
+    return status_error(STATUS_NOT_FOUND,
+                        "no server is running (in %.60s): start one with tools/launch.sh", parent);
+}
+
 /* The only server that is running. */
 static struct status find_only(const char *parent, struct server *out)
 {
-    char names[96] = "";
+    char names[96] = "", ended[SERVER_TEXT] = "";
+    int64_t ended_ns = 0;
     size_t num = 0;
     DIR *dir = opendir(parent);
     struct dirent *entry;
     struct server server;
 
     while (dir && (entry = readdir(dir))) {
-        if (entry->d_name[0] == '.' || read_server(parent, entry->d_name, &server).code)
+        if (entry->d_name[0] == '.')
             continue;
+        if (read_server(parent, entry->d_name, &server).code) {
+            int64_t time_ns = logged_ns(parent, entry->d_name);
+            if (time_ns > ended_ns) {
+                ended_ns = time_ns;
+                snprintf(ended, sizeof(ended), "%s", entry->d_name);
+            }
+            continue;
+        }
         size_t size = strlen(names);
         if (snprintf(names + size, sizeof(names) - size, "%s%s", num ? ", " : "", server.name) < 0)
             names[size] = '\0';
@@ -143,9 +186,7 @@ static struct status find_only(const char *parent, struct server *out)
     if (dir)
         closedir(dir);
     if (num == 0)
-        return status_error(STATUS_NOT_FOUND,
-                            "no server is running (in %.60s): start one with tools/launch.sh",
-                            parent);
+        return none_is_running(parent, ended);
     if (num > 1)
         return status_error(STATUS_INVALID, "several servers are running (%.60s): give --name",
                             names);
@@ -183,6 +224,10 @@ struct status server_find(const struct server_choice *choice, struct server *out
     if (!*choice->name || strchr(choice->name, '/') || choice->name[0] == '.')
         return status_error(STATUS_INVALID, "--name '%.40s' is no name of a server", choice->name);
     status = read_server(parent, choice->name, out);
+    if (status.code == STATUS_NOT_FOUND && logged_ns(parent, choice->name))
+        return status_error(STATUS_NOT_FOUND,
+                            "no server named '%.24s' is running: it has ended, see %s/%s/*.log",
+                            choice->name, parent, choice->name);
     if (status.code == STATUS_NOT_FOUND)
         return status_error(STATUS_NOT_FOUND, "no server named '%.30s' is running (in %.50s)",
                             choice->name, parent);

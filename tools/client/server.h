@@ -7,6 +7,7 @@
 #ifndef TOOLS_CLIENT_SERVER_H
 #define TOOLS_CLIENT_SERVER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/status.h"
@@ -31,8 +32,11 @@ struct server_choice {
     const char *curve_keys; /* see link.h; or NULL */
 };
 
-/* STATUS_NOT_FOUND, saying where it was looked for; STATUS_INVALID when several are running and
- * none is named, or the choice is malformed. */
+/* Whether its launcher lives, as far as that can be known. */
+bool server_is_running(const struct server *server);
+
+/* STATUS_NOT_FOUND, saying where it was looked for, and where the logs of one that has ended are;
+ * STATUS_INVALID when several are running and none is named, or the choice is malformed. */
 MUST_CHECK struct status server_find(const struct server_choice *choice, struct server *out);
 
 #endif
