@@ -75,7 +75,41 @@ def test_timeline_counts_gaps_and_draws():
     for expected in ("a < b", "decode 0", "decode 2"):
         assert expected in words, (expected, words)
     late = subprocess.run([*command, "--from-step", "9"], capture_output=True, text=True, timeout=60)
-    assert late.returncode == 1 and "no step 9" in late.stderr, late
+    assert late.returncode == 1 and "no step 9" in late.stderr and "--from-step" in late.stderr, late
+
+
+def test_timeline_chooses_a_window_that_is_there():
+    path, picture, program = folder() / "trace.json", folder() / "picture.svg", ROOT / "tools/timeline/timeline.py"
+
+    def drawn(first, count, *options):
+        events = [span(2, "decode", 100 * n, 100 * n + 90, step=n, rows=1) for n in range(first, first + count)]
+        path.write_text(json.dumps({"traceEvents": events}))
+        subprocess.run([program, path, "--svg", picture, *options], capture_output=True, timeout=60, check=True)
+        words = [e.text or "" for e in xml.etree.ElementTree.parse(picture).iter() if e.tag.endswith("}text")]
+        return [int(w.split()[1]) for w in words if w.startswith("decode ")][:6]
+
+    assert drawn(1, 104) == [99, 100, 101, 102, 103, 104]
+    assert drawn(1, 300) == [100, 101, 102, 103, 104, 105]
+    assert drawn(1, 300, "--from-step", "7") == [7, 8, 9, 10, 11, 12]
+    assert drawn(500, 3)[:3] == [500, 501, 502]
+
+
+def test_timeline_leaves_no_picture_of_what_is_no_trace():
+    picture, program = folder() / "picture.svg", ROOT / "tools/timeline/timeline.py"
+    wrong = folder() / "wrong.json"
+    for text in ("# A title\n", "[1, 2]", "{}", '{"traceEvents": 3}', '{"traceEvents": [{"ph": "X"}]}'):
+        wrong.write_text(text)
+        result = subprocess.run([program, wrong, "--svg", picture], capture_output=True, text=True, timeout=60)
+        assert result.returncode == 1 and "it is no trace" in result.stderr and not picture.exists(), result
+    wrong.write_text('{"traceEvents": []}')
+    result = subprocess.run([program, wrong, "--svg", picture], capture_output=True, text=True, timeout=60)
+    assert result.returncode == 1 and "no steps" in result.stderr and not picture.exists(), result
+
+
+def test_scripts_say_how_they_are_used():
+    for script in ("make_pictures.sh", "overlap_lesson.sh", "timeline.py"):
+        command = [ROOT / "tools/timeline" / script, "--help"]
+        assert script in subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
 
 
 if __name__ == "__main__":

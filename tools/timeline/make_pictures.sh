@@ -5,6 +5,14 @@
 # STREAMS_SIM (256) and STREAMS_CPU (16) streams run at a time. On a host of two cores the CPU back end gets one of them (THREADS_CPU),
 # so that the scheduler has one to overlap on.
 set -euo pipefail
+usage() { # the comment at the top of this file
+    sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"
+    exit "$1"
+}
+case ${1:-} in
+-h | --help) usage 0 ;;
+-*) usage 2 >&2 ;;
+esac
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 out=${1:-$here}

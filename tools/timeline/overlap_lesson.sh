@@ -3,6 +3,11 @@
 # loop that processes before it launches; then what a user is told at the end of a request, in the reference's way and ours.
 # scheduler_proc/OVERLAP.md explains what it prints.
 set -eu
+usage() { # the comment at the top of this file
+    sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"
+    exit "$1"
+}
+[ $# -eq 0 ] || { [[ $1 == -h || $1 == --help ]] && usage 0 || usage 2 >&2; }
 root=$(cd "$(dirname "$0")/../.." && pwd)
 build=${MINISGL_BUILD:-$root/build}
 program=$build/tools/timeline/overlap_lesson

@@ -6,6 +6,7 @@ usage: timeline.py TRACE[=TITLE] [TRACE[=TITLE] ...] [--svg OUT.svg] [--from-ste
 The table, for each trace: steps, rows and wasted rows; of the time in which there was work, the share in which the device ran no step,
 and the share in which no step was even in its queue; the share of steps that were launched before the one before them had ended; CPU
 time of the phases. The picture: a window of each trace, CPU lane above device lane, and the end of one step magnified, all at one scale.
+The window begins at --from-step, by default at step 100, or so that it still fits where the traces are shorter.
 """
 
 import argparse
@@ -38,14 +39,16 @@ class Trace:
             content = file.read().rstrip().rstrip(",")
         if not content.endswith("}"):
             content += "]}"  # of a process that was killed
-        events = json.loads(content)["traceEvents"]
         self.cpu, self.device = [], []
-        for event in events:
-            if event.get("ph") != "X":
-                continue
-            lane = {CPU: self.cpu, DEVICE: self.device}.get(event["tid"])
-            if lane is not None:
-                lane.append((event["name"], event["ts"], event["ts"] + event["dur"], event.get("args", {})))
+        try:
+            for event in json.loads(content)["traceEvents"]:
+                if event.get("ph") != "X":
+                    continue
+                lane = {CPU: self.cpu, DEVICE: self.device}.get(event["tid"])
+                if lane is not None:
+                    lane.append((event["name"], event["ts"], event["ts"] + event["dur"], event.get("args", {})))
+        except (ValueError, LookupError, TypeError, AttributeError):
+            raise ValueError("it is no trace, such as the scheduler's --trace FILE writes") from None
         for lane in (self.cpu, self.device):
             lane.sort(key=lambda e: e[1])
 
@@ -101,12 +104,18 @@ class Trace:
             ahead += launches[step] <= before[2]
         return ahead / total if total else 0.0
 
+    def numbers(self):
+        """Numbers of the steps that are there."""
+        return {args["step"] for _, _, _, args in self.device if "step" in args}
+
     def step(self, number):
         """(begin, end) of a step on the device."""
         for _, begin, end, args in self.device:
             if args.get("step") == number:
                 return begin, end
-        sys.exit(f"timeline: {self.title}: it has no step {number}")
+        have = self.numbers()
+        there = f"steps {min(have)} to {max(have)}" if have else "no steps"
+        sys.exit(f"timeline: {self.title}: it has {there}, and no step {number}: choose with --from-step and --steps")
 
 
 LEFT, WIDTH, LANE, GAP, BLOCK = 70, 1000, 26, 5, 90
@@ -139,6 +148,15 @@ def draw_lanes(out, trace, top, begin, span):
             if x1 - x0 > 7 * len(words) and words:
                 colour = "white" if row == 1 else "black"
                 out.append(text(LEFT + (x0 + x1) / 2, y + 17, words, f'text-anchor="middle" fill="{colour}"'))
+
+
+def choose_window(traces, first_step, num_steps):
+    """(first step, number of steps): as wanted, or where nothing was wanted (None), such that all traces have these steps."""
+    common = set.intersection(*(trace.numbers() for trace in traces))
+    if first_step is None and common:
+        num_steps = min(num_steps, max(common) - min(common) + 1)
+        first_step = max(min(100, max(common) - num_steps + 1), min(common))
+    return 100 if first_step is None else first_step, num_steps
 
 
 def draw(traces, first_step, num_steps, zoom_us):
@@ -189,7 +207,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("traces", nargs="+", metavar="TRACE[=TITLE]")
     parser.add_argument("--svg", metavar="OUT.svg", help="draw a window of each trace")
-    parser.add_argument("--from-step", type=int, default=100, metavar="N", help="first step of the window (100)")
+    parser.add_argument("--from-step", type=int, metavar="N", help="first step of the window (100, or earlier)")
     parser.add_argument("--steps", type=int, default=6, metavar="N", help="steps of the window (6)")
     parser.add_argument("--zoom-us", type=float, default=200, metavar="N", help="width of the magnified part (200)")
     parser.add_argument("--json", action="store_true", help="the table as JSON")
@@ -199,11 +217,15 @@ def main():
         path, _, title = argument.partition("=")
         try:
             traces.append(Trace(path, title or path))
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError) as error:
             sys.exit(f"timeline: {path}: {error}")
     if args.svg:
-        with open(args.svg, "w", encoding="utf-8") as file:
-            file.write(draw(traces, args.from_step, args.steps, args.zoom_us))
+        picture = draw(traces, *choose_window(traces, args.from_step, args.steps), args.zoom_us)
+        try:
+            with open(args.svg, "w", encoding="utf-8") as file:
+                file.write(picture)
+        except OSError as error:
+            sys.exit(f"timeline: {error}")
     rows = [trace.table() for trace in traces]
     if args.json:
         print(json.dumps(rows))
