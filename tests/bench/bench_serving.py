@@ -1,11 +1,13 @@
+#!/usr/bin/python3
 """What a person sees of a server on the CPU, measured at the client, beside the machine's own ceilings of the same run.
 
-usage: /usr/bin/python3 tests/bench/bench_serving.py [--no-smollm2]       (MINISGL_BUILD names the build folder)
+usage: tests/bench/bench_serving.py [--no-smollm2]       (MINISGL_BUILD names the build folder)
 
 Start, idle load, first token, a whole `minisgl generate`; SmolLM2 in bfloat16: decode against the read bandwidth, prefill
 against the matrix rate of a 2048-cube, sixteen streams against one; memory of each process. Medians.
 """
 
+import argparse
 import json
 import os
 import pathlib
@@ -139,6 +141,9 @@ def real_model():
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--no-smollm2", action="store_true", help="the demo model alone: nothing is downloaded")
+    arguments = parser.parse_args()
     small_things()
-    if "--no-smollm2" not in sys.argv:
+    if not arguments.no_smollm2:
         real_model()
