@@ -126,7 +126,13 @@ static void print_help(const struct option_usage *usage, const struct option_spe
                 printf("%-32s", "");
         }
     }
-    printf("\n  --help                        print this and exit\n");
+    printf("\n  --help                        print this and exit\n"
+           "  --version                     print name and version and exit\n");
+}
+
+void options_print_version(const char *program)
+{
+    printf("%.*s %s\n", (int)strcspn(program, " "), program, MINISGL_VERSION);
 }
 
 static void print_list(const struct option_spec *specs)
@@ -256,6 +262,11 @@ struct status options_parse(int argc, char **argv, const struct option_usage *us
         }
         if (strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0) {
             print_help(usage, specs);
+            *out_done = true;
+            return status_ok();
+        }
+        if (strcmp(arg, "--version") == 0) {
+            options_print_version(usage->program);
             *out_done = true;
             return status_ok();
         }

@@ -2,8 +2,8 @@
  * options.h - command lines: `--opt value`, `--opt=value`, `--flag`, in the habits of git and curl.
  *
  * A program lists its options in one table; the table parses, checks ranges, and writes --help.
- * Every program also answers `--list-options` with one line per option, "name value" or "name
- * flag", by which the launcher knows whom to hand what.
+ * Every program also answers `--version`, and `--list-options` with one line per option, "name
+ * value" or "name flag", by which the launcher knows whom to hand what.
  */
 #ifndef COMMON_OPTIONS_H
 #define COMMON_OPTIONS_H
@@ -78,13 +78,16 @@ struct option_usage {
 
 /*
  * Parses argv[1..]. What is no option goes to rest (with all behind
- * a lone "--"); rest NULL refuses it. --help prints to stdout and --list-options does; both set
- * *out_done (the caller exits 0). Errors (STATUS_INVALID) name the option and what it takes; the
- * caller prints them and exits 2.
+ * a lone "--"); rest NULL refuses it. --help, --version and --list-options print to stdout and
+ * set *out_done (the caller exits 0). Errors (STATUS_INVALID) name the option and what it takes;
+ * the caller prints them and exits 2.
  */
 MUST_CHECK struct status options_parse(int argc, char **argv, const struct option_usage *usage,
                                        const struct option_spec *specs, struct option_list *rest,
                                        bool *out_done);
+
+/* "minisgl-scheduler 0.1.0": the first word of program, and the version of the build. */
+void options_print_version(const char *program);
 
 void option_list_deinit(struct option_list *list);
 

@@ -4,6 +4,7 @@
 import json
 import os
 import pty
+import re
 import select
 import signal
 import subprocess
@@ -242,6 +243,8 @@ def test_wrong_usage():
             assert result.stderr and not result.stdout, (args, result)
         for command in ([], ["generate"], ["chat"], ["batch"], ["status"], ["tokenize"], ["abort"]):
             assert "usage: minisgl" in server.run(*command, "--help").stdout
+            assert server.run(*command, "--version").stdout == server.run("--version").stdout
+        assert re.fullmatch(r"minisgl \d+\.\d+\.\d+\n", server.run("--version").stdout)
 
 
 def test_refused_request():

@@ -26,7 +26,8 @@ static void print_help(FILE *out)
                  "Talks to a running minisgl server (tools/launch.sh starts one).\n\n");
     for (size_t i = 0; i < NUM_COMMANDS; i++)
         fprintf(out, "  %-12s %s\n", commands[i].name, commands[i].help);
-    fprintf(out, "\n`minisgl COMMAND --help` lists the options of each.\n");
+    fprintf(out, "\n`minisgl COMMAND --help` lists the options of each; `minisgl --version` says "
+                 "which this is.\n");
 }
 
 /* What a command printed counts only if it has arrived. */
@@ -50,6 +51,10 @@ int main(int argc, char **argv)
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
         strcmp(argv[1], "help") == 0) {
         print_help(stdout);
+        return finish(EXIT_OK);
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        options_print_version("minisgl");
         return finish(EXIT_OK);
     }
     for (size_t i = 0; i < NUM_COMMANDS; i++)
