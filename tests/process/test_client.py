@@ -545,7 +545,8 @@ def test_bench_that_is_interrupted():
         terminal.expect("latency batch 4, run 1 of 4")
         terminal.expect("/400 tokens")
         terminal.type("\x03")
-        terminal.expect("of what had ended when it was interrupted")
+        terminal.expect("of what had come when it was interrupted")
+        terminal.expect("output")
         terminal.expect("ttft_p50")
         terminal.expect("interrupted after 3 of 4 requests")
         assert terminal.end() == 1

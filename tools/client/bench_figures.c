@@ -105,7 +105,7 @@ static void print_heading(const struct bench_summary *summary)
     printf("%s: %lld prompt and %lld output tokens, ", summary->load,
            (long long)first->prompt_tokens, (long long)first->completion_tokens);
     if (summary->is_cut)
-        printf("of what had ended when it was interrupted\n");
+        printf("of what had come when it was interrupted\n");
     else
         printf("medians of %lld passes\n", (long long)summary->num_passes);
 }

@@ -28,7 +28,7 @@ struct bench_summary {
     const char *load;
     const struct bench_figures *passes; /* borrowed, [num_passes] */
     int64_t num_passes;
-    bool is_cut; /* by Ctrl-C: the only pass holds what had ended */
+    bool is_cut; /* by Ctrl-C: the only pass holds what had come */
     bool as_json;
 };
 

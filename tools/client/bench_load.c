@@ -63,8 +63,10 @@ static void take_event(const struct client_event *event, struct bench_run *run)
     if (event->kind == CLIENT_DELTA && now_ns - sample->last_ns > sample->longest_gap_ns)
         sample->longest_gap_ns = now_ns - sample->last_ns;
     sample->last_ns = now_ns;
-    if (event->delta)
+    if (event->delta) {
+        sample->completion_tokens += event->delta->num_ids;
         run->tokens_seen += (uint64_t)event->delta->num_ids;
+    }
     if (!event->is_last)
         return;
     sample->is_done = true;
@@ -123,6 +125,7 @@ static struct status drive(struct client *client, const struct bench_load *load,
                 return status_error(STATUS_GONE, "the server was lost");
         } else if (command_interrupted()) {
             run->wall_s = (double)(clock_now_ns() - start_ns) / 1e9;
+            run->completion_tokens = (int64_t)run->tokens_seen;
             return status_error(STATUS_INTERRUPTED, "interrupted after %zu of %zu requests",
                                 num_done, load->num_requests);
         }

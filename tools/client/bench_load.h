@@ -31,13 +31,14 @@ struct bench_sample {
     int64_t sent_ns, first_ns, last_ns; /* at the client; first: of the first delta with a token */
     int64_t longest_gap_ns;             /* between two deltas */
     int64_t first_token_ns, last_token_ns; /* at the server */
-    int32_t prompt_tokens, completion_tokens, cached_tokens;
+    int32_t completion_tokens;             /* until the end: those that have come */
+    int32_t prompt_tokens, cached_tokens;  /* known with the end */
     bool is_done;
     enum error_code error;
 };
 
 struct bench_run {
-    struct bench_sample *samples; /* owned, [num_requests]; of one that has not ended: zeros */
+    struct bench_sample *samples; /* owned, [num_requests] */
     size_t num_samples, num_errors;
     struct status first_error; /* if there are any: code and message of the first */
     double wall_s;             /* from the first send to the last end */
@@ -48,7 +49,7 @@ struct bench_run {
 void bench_load_deinit(struct bench_load *load);
 void bench_run_deinit(struct bench_run *run);
 
-/* Sends the load and waits for every end. STATUS_INTERRUPTED on Ctrl-C: then *out is what has ended
+/* Sends the load and waits for every end. STATUS_INTERRUPTED on Ctrl-C: then *out is what has come
  * until then. STATUS_GONE when the server was lost. */
 MUST_CHECK struct status bench_run_load(struct client *client, const struct bench_load *load,
                                         struct bench_run *out);
