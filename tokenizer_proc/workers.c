@@ -186,8 +186,11 @@ bool workers_stop(struct workers **workers_ptr, int timeout_ms)
     if (!workers)
         return true;
     *workers_ptr = NULL;
-    if (!wait_for_end(workers, timeout_ms))
+    if (!wait_for_end(workers, timeout_ms)) {
+        for (int i = 0; i < workers->num_threads; i++)
+            pthread_detach(workers->threads[i].thread); /* the end of the process is theirs */
         return false;
+    }
     for (int i = 0; i < workers->num_threads; i++) {
         pthread_join(workers->threads[i].thread, NULL);
         prompt_maker_deinit(&workers->threads[i].maker);
