@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The command line client alone: the test is its server, all three processes of it, over real sockets."""
 
+import fcntl
 import json
 import os
 import pty
@@ -9,6 +10,7 @@ import select
 import signal
 import subprocess
 import sys
+import termios
 import threading
 import time
 
@@ -559,7 +561,7 @@ class Terminal:
         self.master, slave = pty.openpty()
         self.process = subprocess.Popen(
             [CLIENT, *args], env=server.env(), stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
-            preexec_fn=lambda: __import__("fcntl").ioctl(0, __import__("termios").TIOCSCTTY, 0),
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
         )  # fmt: skip
         os.close(slave)
         self.seen = ""
@@ -576,6 +578,14 @@ class Terminal:
                 self.seen += os.read(self.master, 65536).decode(errors="replace")
         self.seen = self.seen.split(text, 1)[1]
 
+    def prompt(self):
+        """Its prompt, when it reads the line itself: what is typed before that, the terminal would take."""
+        self.expect("> ")
+        deadline = time.monotonic() + scaled(5)
+        while termios.tcgetattr(self.master)[3] & termios.ICANON:
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+
     def end(self):
         code = self.process.wait(timeout=scaled(5))
         os.close(self.master)
@@ -586,47 +596,46 @@ def test_chat_at_a_terminal():
     """CLI-03."""
     with Server() as server:
         terminal = Terminal(server, "chat")
-        terminal.expect("> ")
+        terminal.prompt()
         terminal.type("/foo\r")
         terminal.expect("unknown command '/foo'")
-        terminal.expect("> ")
+        terminal.prompt()
         terminal.type("žlutý\r")
         terminal.expect("\nžlutý")
-        terminal.expect("> ")
+        terminal.prompt()
         terminal.type("eins\rzwei\rdrei ß\r")
         deadline = time.monotonic() + scaled(5)
         while len(server.heard) < 2 and time.monotonic() < deadline:
             time.sleep(0.01)
         assert json.loads(server.heard[1]["messages"])[-1]["content"] == "eins\nzwei\ndrei ß"
         terminal.expect("drei ß\r\n")
+        terminal.prompt()
         # Ctrl-C within an answer ends the answer, twice.
         server.answer = lambda peer, message: server.deltas(peer, server.accept(peer, message) | {"text": "begun"})
         for _ in range(2):
-            time.sleep(0.1)
             terminal.type("long\r")
             terminal.expect("begun")
             terminal.type("\x03")
             terminal.expect("(interrupted)")
-            terminal.expect("> ")
+            terminal.prompt()
             assert server.heard[-1]["type"] == "abort"
         # At the prompt it drops the line; when there is none, a hint.
         terminal.type("half a line")
         terminal.expect("half a line")
         terminal.type("\x03")
-        terminal.expect("> ")
-        time.sleep(0.1)
+        terminal.prompt()
         assert "Ctrl-D leaves" not in terminal.seen
         terminal.type("\x03")
         terminal.expect("\r\n(Ctrl-D leaves)\r\n")
-        terminal.expect("> ")
+        terminal.prompt()
         server.answer = server.echo
         terminal.type("/reset\r")
         terminal.expect("(forgotten)")
-        time.sleep(0.1)
+        terminal.prompt()
         terminal.type("end\r")
         terminal.expect("\nend")
         assert json.loads(server.heard[-1]["messages"]) == [{"role": "user", "content": "end"}]
-        time.sleep(0.1)
+        terminal.prompt()
         terminal.type("\x04")
         assert terminal.end() == 0
 
@@ -638,7 +647,7 @@ def test_chat_whose_server_was_stopped():
         (server.path / "run.json").write_text(json.dumps(run | {"pid": launcher.pid}))
         terminal = Terminal(server, "chat")
         terminal.expect(f"{server.model}\r\n/help lists")
-        terminal.expect("> ")
+        terminal.prompt()
         launcher.kill()
         launcher.wait()
         terminal.type("Hi\r")
@@ -646,7 +655,7 @@ def test_chat_whose_server_was_stopped():
         assert terminal.end() == 1
         endpoints = f"{server.endpoint('tokenizer')},{server.endpoint('detokenizer')}"
         chat = Terminal(server, "chat", "--endpoint", endpoints)
-        chat.expect("> ")
+        chat.prompt()
         server.is_silent = True
         chat.type("Hi\r")
         chat.expect("the server of ipc://", 10)
@@ -657,8 +666,7 @@ def test_chat_whose_server_was_stopped():
 def test_chat_quit_leaves_no_blank_line():
     with Server() as server:
         terminal = Terminal(server, "chat")
-        terminal.expect("> ")
-        time.sleep(0.1)
+        terminal.prompt()
         terminal.type("/quit\r")
         terminal.expect("/quit\r\n")
         terminal.process.wait(timeout=scaled(5))
