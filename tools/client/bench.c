@@ -136,8 +136,12 @@ struct status bench_once(struct bench *bench, bench_load_maker make, int64_t siz
     struct bench_run run = {0};
     struct progress progress;
     uint64_t num_tokens = 0;
-    struct status status = make(bench, size, pass, &load), measured = {0};
+    struct status status = status_ok(), measured = {0};
 
+    if (*bench->server.scheduler_control)
+        status = bench_control(bench, CONTROL_FLUSH_CACHE);
+    if (!status.code)
+        status = make(bench, size, pass, &load);
     if (!status.code) {
         for (size_t i = 0; i < load.num_requests; i++)
             num_tokens += (uint64_t)load.requests[i].max_tokens;
@@ -158,17 +162,6 @@ struct status bench_once(struct bench *bench, bench_load_maker make, int64_t siz
     return status;
 }
 
-/* A run whose prompts the server has to compute: as far as it is ours to say. */
-static struct status run_fresh(struct bench *bench, bench_load_maker make, int64_t size,
-                               uint64_t pass, struct bench_figures *out)
-{
-    struct status status = status_ok();
-
-    if (*bench->server.scheduler_control)
-        status = bench_control(bench, CONTROL_FLUSH_CACHE);
-    return status.code ? status : bench_once(bench, make, size, pass, out);
-}
-
 static struct status run_load(struct bench *bench, const char *name, bench_load_maker make,
                               int64_t size)
 {
@@ -182,7 +175,7 @@ static struct status run_load(struct bench *bench, const char *name, bench_load_
         snprintf(bench->title, sizeof(bench->title), "%s, run %lld of %lld", name,
                  (long long)run + 1, (long long)num_runs);
         passes[at] = (struct bench_figures){0};
-        status = run_fresh(bench, make, size, (uint64_t)run, &passes[at]);
+        status = bench_once(bench, make, size, (uint64_t)run, &passes[at]);
     }
     bool is_cut = status.code == STATUS_INTERRUPTED;
     if (status.code && !is_cut)

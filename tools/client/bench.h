@@ -34,7 +34,9 @@ typedef struct status (*bench_load_maker)(const struct bench *bench, int64_t siz
 MUST_CHECK struct status bench_make_streams(const struct bench *bench, int64_t size, uint64_t pass,
                                             struct bench_load *out);
 
-/* One run of a load, with a progress bar. STATUS_INTERRUPTED: *out is of what had come. */
+/* One run of a load, with a progress bar. The server's prefix cache is emptied before it, where its
+ * control endpoint is known: the prompts are to be computed. STATUS_INTERRUPTED: *out is of what
+ * had come. */
 MUST_CHECK struct status bench_once(struct bench *bench, bench_load_maker make, int64_t size,
                                     uint64_t pass, struct bench_figures *out);
 

@@ -58,11 +58,8 @@ static struct status run_pair(struct bench *bench, int64_t size, uint64_t pass,
     struct status status = status_ok();
 
     snprintf(bench->title, sizeof(bench->title), "overlap batch %lld", (long long)size);
-
     for (int loop = NORMAL; loop <= OVERLAP && !status.code; loop++) {
         status = bench_control(bench, loop_commands[loop]);
-        if (!status.code)
-            status = bench_control(bench, CONTROL_FLUSH_CACHE);
         if (!status.code)
             status = bench_once(bench, bench_make_streams, size, pass, figures[loop]);
     }
