@@ -40,16 +40,4 @@ static inline int card_main(const char *name, void (*add)(TCase *tcase))
     return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-/* The directory of tests/data, or of the demo model where name is NULL. */
-static inline void card_model_dir(char *out, size_t size, const char *name)
-{
-    const char *data = getenv("MINISGL_TEST_DATA");
-
-    ck_assert_ptr_nonnull(data);
-    if (name)
-        snprintf(out, size, "%s/tiny_models/%s", data, name);
-    else
-        snprintf(out, size, "%s/../../tools/demo_model", data);
-}
-
 #endif

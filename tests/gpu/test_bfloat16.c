@@ -9,11 +9,9 @@
 #include "tests/gpu/card_main.h"
 #include "tests/unit/engine_rig.h"
 #include "tests/unit/golden_file.h"
+#include "tests/unit/golden_models.h"
 
-enum { NUM_MODELS = 7, MAX_ROWS = 64, MAX_STEPS = 48 };
-
-static const char *const models[NUM_MODELS] = {"llama",      "mistral",   "qwen2", "qwen3",
-                                               "qwen3_yarn", "qwen3_moe", NULL};
+enum { MAX_ROWS = 64, MAX_STEPS = 48 };
 
 /* What float32 says: each row's tokens, and by how much the best logit leads at each. */
 struct truth {
@@ -158,7 +156,7 @@ START_TEST(as_float32_but_for_near_ties)
     static struct truth truth;
     int32_t count = 0;
 
-    card_model_dir(dir, sizeof(dir), models[_i]);
+    golden_model_dir(_i, dir, sizeof(dir));
     golden_open(&golden, dir);
     learn_truth(dir, &golden, &truth);
     for (int is_overlapped = 0; is_overlapped < 2; is_overlapped++) {
@@ -190,7 +188,7 @@ END_TEST
 
 static void add(TCase *tcase)
 {
-    tcase_add_loop_test(tcase, as_float32_but_for_near_ties, 0, NUM_MODELS);
+    tcase_add_loop_test(tcase, as_float32_but_for_near_ties, 0, GOLDEN_NUM_MODELS);
 }
 
 int main(void)

@@ -8,11 +8,7 @@
 #include "tests/gpu/card_main.h"
 #include "tests/unit/engine_rig.h"
 #include "tests/unit/golden_file.h"
-
-enum { NUM_MODELS = 7 };
-
-static const char *const models[NUM_MODELS] = {"llama",      "mistral",   "qwen2", "qwen3",
-                                               "qwen3_yarn", "qwen3_moe", NULL};
+#include "tests/unit/golden_models.h"
 
 static void check(const char *dir, int32_t page_size, int32_t graph_max_rows, bool is_overlapped)
 {
@@ -50,7 +46,7 @@ START_TEST(answers_as_transformers)
 {
     char dir[1024];
 
-    card_model_dir(dir, sizeof(dir), models[_i]);
+    golden_model_dir(_i, dir, sizeof(dir));
     check(dir, 16, ENGINE_GRAPH_AUTO, true);
     check(dir, 4, 0, false); /* operator by operator */
 }
@@ -62,7 +58,7 @@ START_TEST(first_logits)
     struct golden golden;
     struct rig rig;
 
-    card_model_dir(dir, sizeof(dir), models[_i]);
+    golden_model_dir(_i, dir, sizeof(dir));
     golden_open(&golden, dir);
     rig_open(&rig, &(struct rig_args){.dir = dir,
                                       .device = ENGINE_CUDA,
@@ -88,8 +84,8 @@ END_TEST
 
 static void add(TCase *tcase)
 {
-    tcase_add_loop_test(tcase, first_logits, 0, NUM_MODELS);
-    tcase_add_loop_test(tcase, answers_as_transformers, 0, NUM_MODELS);
+    tcase_add_loop_test(tcase, first_logits, 0, GOLDEN_NUM_MODELS);
+    tcase_add_loop_test(tcase, answers_as_transformers, 0, GOLDEN_NUM_MODELS);
 }
 
 int main(void)

@@ -8,6 +8,7 @@
 #include "scheduler_proc/engine_internal.h"
 #include "tests/gpu/card_main.h"
 #include "tests/unit/engine_rig.h"
+#include "tests/unit/golden_models.h"
 
 enum { MAX_RUNNING = 72, CHUNK = 600 };
 
@@ -76,7 +77,7 @@ static void open_rig(struct rig *rig, enum engine_dtype dtype, int32_t graph_max
 {
     char dir[1024];
 
-    card_model_dir(dir, sizeof(dir), NULL);
+    golden_model_dir(GOLDEN_DEMO, dir, sizeof(dir));
     rig_open(rig, &(struct rig_args){.dir = dir,
                                      .device = ENGINE_CUDA,
                                      .dtype = dtype,

@@ -10,6 +10,7 @@
 
 #include "tests/gpu/card_main.h"
 #include "tests/unit/engine_rig.h"
+#include "tests/unit/golden_models.h"
 
 enum {
     MAX_PROMPTS = 64,
@@ -48,7 +49,7 @@ static void open_rig(struct rig *rig, int32_t graph_max_rows, bool is_overlapped
 {
     char dir[1024];
 
-    card_model_dir(dir, sizeof(dir), NULL);
+    golden_model_dir(GOLDEN_DEMO, dir, sizeof(dir));
     rig_open(rig, &(struct rig_args){.dir = dir,
                                      .device = ENGINE_CUDA,
                                      .dtype = ENGINE_DTYPE_F32,

@@ -7,6 +7,7 @@
 
 #include "scheduler_proc/engine_internal.h"
 #include "tests/unit/golden_file.h"
+#include "tests/unit/golden_models.h"
 
 enum { PAGE_SIZE = 4, MAX_TOKENS = 1024 };
 
@@ -107,14 +108,11 @@ static void check_golden(const char *dir)
     golden_close(&golden);
 }
 
-static const char *const tiny_models[] = {"llama", "mistral",    "qwen2",
-                                          "qwen3", "qwen3_yarn", "qwen3_moe"};
-
 START_TEST(tiny_models_answer_as_transformers)
 {
     char dir[1024];
 
-    snprintf(dir, sizeof(dir), "%s/tiny_models/%s", getenv("MINISGL_TEST_DATA"), tiny_models[_i]);
+    golden_model_dir(_i, dir, sizeof(dir));
     check_golden(dir);
 }
 END_TEST
@@ -189,7 +187,7 @@ int main(void)
     TCase *tcase = tcase_create("engine");
 
     tcase_set_timeout(tcase, 300);
-    tcase_add_loop_test(tcase, tiny_models_answer_as_transformers, 0, 6);
+    tcase_add_loop_test(tcase, tiny_models_answer_as_transformers, 0, GOLDEN_NUM_TINY);
     tcase_add_loop_test(tcase, an_unaligned_file_answers_the_same, 0, 2);
     tcase_add_test(tcase, sizes_of_captured_steps);
     suite_add_tcase(suite, tcase);

@@ -8,9 +8,7 @@
 
 #include "tests/unit/engine_rig.h"
 #include "tests/unit/golden_file.h"
-
-static const char *const tiny_models[] = {"llama", "mistral",    "qwen2",
-                                          "qwen3", "qwen3_yarn", "qwen3_moe"};
+#include "tests/unit/golden_models.h"
 
 static const struct way {
     enum cache_type cache_type;
@@ -18,17 +16,7 @@ static const struct way {
 } ways[] = {
     {CACHE_RADIX, 8192, 1}, {CACHE_NAIVE, 5, 1}, {CACHE_RADIX, 7, 4}, {CACHE_RADIX, 64, 16}};
 
-enum { NUM_WAYS = 4, NUM_TINY = 6 };
-
-static void find_dir(char *out, size_t size, const char *name)
-{
-    const char *data = getenv("MINISGL_TEST_DATA");
-
-    if (name)
-        snprintf(out, size, "%s/tiny_models/%s", data, name);
-    else
-        snprintf(out, size, "%s/../../tools/demo_model", data);
-}
+enum { NUM_WAYS = 4 };
 
 static void check_answers(const struct rig *rig, const struct golden *golden, const char *what)
 {
@@ -62,18 +50,18 @@ static void submit_all(struct rig *rig, const struct golden *golden, bool ignore
 }
 
 /* Cold together, warm together, then (in one loop) each alone. */
-static void check_way(const char *name, const struct way *way, enum policy policy,
-                      bool is_overlapped, int32_t threads)
+static void check_way(int model, const struct way *way, enum policy policy, bool is_overlapped,
+                      int32_t threads)
 {
     char dir[1024], what[256];
     struct golden golden;
     struct rig rig;
     int32_t num_cached = 0;
 
-    find_dir(dir, sizeof(dir), name);
+    golden_model_dir(model, dir, sizeof(dir));
     snprintf(what, sizeof(what), "%s cache %d chunk %d page %d policy %d overlap %d threads %d",
-             name ? name : "demo", (int)way->cache_type, way->chunk, way->page_size, (int)policy,
-             is_overlapped, threads);
+             golden_model_name(model), (int)way->cache_type, way->chunk, way->page_size,
+             (int)policy, is_overlapped, threads);
     golden_open(&golden, dir);
     rig_open(&rig, &(struct rig_args){.dir = dir,
                                       .dtype = ENGINE_DTYPE_F32,
@@ -85,13 +73,13 @@ static void check_way(const char *name, const struct way *way, enum policy polic
                                       .chunk = way->chunk,
                                       .max_running = 8,
                                       .num_pages = 4096 / way->page_size});
-    submit_all(&rig, &golden, name != NULL);
+    submit_all(&rig, &golden, model != GOLDEN_DEMO);
     rig_run(&rig);
     check_answers(&rig, &golden, what);
     ck_assert_int_gt(rig.max_rows, 1);
     rig_check_empty(&rig);
 
-    submit_all(&rig, &golden, name != NULL);
+    submit_all(&rig, &golden, model != GOLDEN_DEMO);
     rig_run(&rig);
     check_answers(&rig, &golden, what);
     for (int32_t r = 0; r < golden.num_rows; r++)
@@ -103,7 +91,7 @@ static void check_way(const char *name, const struct way *way, enum policy polic
     rig_check_empty(&rig);
 
     scheduler_flush_cache(rig.scheduler);
-    for (int32_t r = 0; name && is_overlapped && r < golden.num_rows; r++) {
+    for (int32_t r = 0; model != GOLDEN_DEMO && is_overlapped && r < golden.num_rows; r++) {
         const struct golden_row *row = &golden.rows[r];
         rig.num_prefill_steps = 0;
         rig_submit(&rig, (uint64_t)r + 1, row->input_ids, row->num_input, row->num_output, true);
@@ -119,18 +107,17 @@ static void check_way(const char *name, const struct way *way, enum policy polic
 
 START_TEST(tiny_models_every_way)
 {
-    const char *name = tiny_models[_i / NUM_WAYS];
     const struct way *way = &ways[_i % NUM_WAYS];
 
     for (int policy = 0; policy < 2; policy++)
         for (int overlap = 0; overlap < 2; overlap++)
-            check_way(name, way, (enum policy)policy, overlap, 1 + (policy ^ overlap));
+            check_way(_i / NUM_WAYS, way, (enum policy)policy, overlap, 1 + (policy ^ overlap));
 }
 END_TEST
 
 START_TEST(demo_model)
 {
-    check_way(NULL, &ways[_i], (enum policy)(_i / 2), _i % 2 == 0, 1 + _i % 2);
+    check_way(GOLDEN_DEMO, &ways[_i], (enum policy)(_i / 2), _i % 2 == 0, 1 + _i % 2);
 }
 END_TEST
 
@@ -142,7 +129,7 @@ START_TEST(random_delays_change_no_answer)
     struct golden golden;
     struct rig rig;
 
-    find_dir(dir, sizeof(dir), NULL);
+    golden_model_dir(GOLDEN_DEMO, dir, sizeof(dir));
     golden_open(&golden, dir);
     rig_open(&rig, &(struct rig_args){.dir = dir,
                                       .dtype = ENGINE_DTYPE_F32,
@@ -196,7 +183,7 @@ START_TEST(logits_of_first_steps)
 {
     char dir[1024];
 
-    find_dir(dir, sizeof(dir), _i < NUM_TINY ? tiny_models[_i] : NULL);
+    golden_model_dir(_i, dir, sizeof(dir));
     check_logits(dir, dir);
 }
 END_TEST
@@ -264,7 +251,7 @@ START_TEST(bfloat16_stays_near_float32)
 {
     char dir[1024];
 
-    find_dir(dir, sizeof(dir), NULL);
+    golden_model_dir(GOLDEN_DEMO, dir, sizeof(dir));
     check_bfloat16(dir, dir);
 }
 END_TEST
@@ -289,10 +276,10 @@ int main(void)
     TCase *tcase = tcase_create("golden_engine");
 
     tcase_set_timeout(tcase, 300);
-    tcase_add_loop_test(tcase, tiny_models_every_way, 0, NUM_TINY * NUM_WAYS);
+    tcase_add_loop_test(tcase, tiny_models_every_way, 0, GOLDEN_NUM_TINY * NUM_WAYS);
     tcase_add_loop_test(tcase, demo_model, 0, NUM_WAYS);
     tcase_add_loop_test(tcase, random_delays_change_no_answer, 0, 4);
-    tcase_add_loop_test(tcase, logits_of_first_steps, 0, NUM_TINY + 1);
+    tcase_add_loop_test(tcase, logits_of_first_steps, 0, GOLDEN_NUM_MODELS);
     tcase_add_test(tcase, bfloat16_stays_near_float32);
     suite_add_tcase(suite, tcase);
     TCase *real = tcase_create("smollm2");
