@@ -35,6 +35,7 @@ struct client {
 
     int64_t blocked_since_ns; /* 0, or since when its socket has taken nothing */
     int64_t stalled_since_ns; /* the same, but begun anew when its requests were ended for it */
+    size_t stalled_bytes;     /* what was unsent then */
 };
 
 /* NULL: no memory. */

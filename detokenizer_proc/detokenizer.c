@@ -5,7 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_UNUSED_STOPS = 256 };
+enum {
+    MAX_UNUSED_STOPS = 256,
+    MAX_UNSENT_FACTOR = 4, /* of max_unsent_bytes: all that may wait for one client */
+};
 
 struct status detokenizer_init(struct detokenizer *d, const struct detokenizer_args *args)
 {
@@ -318,9 +321,28 @@ void detokenizer_client_unblocked(struct detokenizer *d, struct client *client)
     if (!client->blocked_since_ns)
         return;
     client->blocked_since_ns = client->stalled_since_ns = 0;
+    client->stalled_bytes = 0;
     d->num_blocked--;
     if (client_has_unsent(client))
         mark_ready(d, client);
+}
+
+static void begin_stall(struct client *client, int64_t now_ns)
+{
+    client->stalled_since_ns = now_ns;
+    client->stalled_bytes = client->unsent_bytes;
+}
+
+static bool has_too_much(const struct detokenizer *d, const struct client *client)
+{
+    return client->unsent_bytes > MAX_UNSENT_FACTOR * d->args.max_unsent_bytes;
+}
+
+/* What waited when the stall began does not count: a client that has just taken a frame reads. */
+static bool is_slow(const struct detokenizer *d, const struct client *client, int64_t now_ns)
+{
+    return client->unsent_bytes > client->stalled_bytes + d->args.max_unsent_bytes ||
+           has_too_much(d, client) || now_ns - client->stalled_since_ns > d->args.max_stall_ns;
 }
 
 /* Ends all its requests: those that go on, and those whose end has not been sent, since their text
@@ -330,7 +352,6 @@ static void end_as_slow(struct detokenizer *d, struct client *client, int64_t no
     static const char message[] = "the client did not read its answers";
 
     d->stats.num_slow++;
-    client->stalled_since_ns = now_ns;
     for (struct reply *reply = client->replies; reply; reply = reply->older) {
         if (reply->is_pending)
             client->unsent_bytes -= reply_unsent_bytes(reply);
@@ -343,20 +364,20 @@ static void end_as_slow(struct detokenizer *d, struct client *client, int64_t no
             reply->error_message = message;
         }
     }
+    begin_stall(client, now_ns);
 }
 
 bool detokenizer_client_blocked(struct detokenizer *d, struct client *client, int64_t now_ns)
 {
     if (!client->blocked_since_ns) {
         unmark_ready(d, client);
-        client->blocked_since_ns = client->stalled_since_ns = now_ns;
+        client->blocked_since_ns = now_ns;
+        begin_stall(client, now_ns);
         d->num_blocked++;
     }
-    if (client->replies && (client->unsent_bytes > d->args.max_unsent_bytes ||
-                            now_ns - client->stalled_since_ns > d->args.max_stall_ns))
+    if (client->replies && is_slow(d, client, now_ns))
         end_as_slow(d, client, now_ns);
-    if (client->unsent_bytes > 4 * d->args.max_unsent_bytes ||
-        now_ns - client->blocked_since_ns > d->args.max_blocked_ns) {
+    if (has_too_much(d, client) || now_ns - client->blocked_since_ns > d->args.max_blocked_ns) {
         detokenizer_client_gone(d, client);
         return false;
     }

@@ -26,10 +26,12 @@
 
 struct detokenizer_args {
     const struct vocabulary *vocabulary; /* borrowed */
-    size_t max_unsent_bytes; /* of a client whose socket takes nothing; then it is slow; 0: 1 MiB */
-    int64_t max_stall_ns;    /* for how long it may take nothing; 0: 10 s */
-    int64_t max_blocked_ns;  /* after so long without anything taken it counts as gone; 0: 60 s */
-    uint64_t first_session;  /* the number of the first client's session; 0: 1 */
+    /* A client is slow when so much has come since its socket began to take nothing, or four times
+     * as much waits in all; 0: 1 MiB. */
+    size_t max_unsent_bytes;
+    int64_t max_stall_ns;   /* or when it has taken nothing for so long; 0: 10 s */
+    int64_t max_blocked_ns; /* after so long without anything taken it counts as gone; 0: 60 s */
+    uint64_t first_session; /* the number of the first client's session; 0: 1 */
 };
 
 struct detokenizer_stats {

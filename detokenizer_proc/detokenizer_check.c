@@ -10,6 +10,10 @@ static size_t check_client(const struct detokenizer *d, const struct client *cli
 
     assert(key_table_find(&d->clients_by_id, key_of_client(&client->id)) == client);
     assert(client->is_ready || client->blocked_since_ns || !client_has_unsent(client));
+    /* Nothing is sent in a stall, so what waited when it began still waits. */
+    assert(client->stalled_since_ns >= client->blocked_since_ns);
+    assert(client->stalled_bytes <= client->unsent_bytes);
+    assert(client->blocked_since_ns || (!client->stalled_since_ns && !client->stalled_bytes));
     for (const struct reply *reply = client->replies; reply; reply = reply->older) {
         assert(reply->client == client);
         assert(reply->is_pending || reply->finish == FINISH_NONE);

@@ -51,7 +51,7 @@ static struct status parse(int argc, char **argv, struct settings *s, bool *out_
                       "CURVE certificates, for tcp beyond loopback (proto/README.md)"),
         option_header("Clients that do not read"),
         option_int("slow-client-bytes", &s->slow_client_bytes, "N", 1024, 1 << 30,
-                   "their requests end when so much text waits (1 MiB)"),
+                   "their requests end when so much has come while they took nothing (1 MiB)"),
         option_double("slow-client-seconds", &s->slow_client_seconds, "S", 0.01, 3600,
                       "or when they have taken nothing for so long (10)"),
         {0},

@@ -86,10 +86,95 @@ START_TEST(slow_client_is_ended_at_a_mebibyte)
 }
 END_TEST
 
+static void grow(uint64_t uid, size_t num_kib)
+{
+    for (size_t n = 0; n < num_kib << 10; n += strlen(tokens[WORLD]))
+        next(uid, WORLD, FINISH_NONE);
+}
+
+/* Its socket takes something small, then nothing again. */
+static void take_a_little(void)
+{
+    detokenizer_client_unblocked(&d, find(0));
+    deliver();
+}
+
+START_TEST(what_waited_before_the_stall_does_not_count)
+{
+    is_stuck[0] = true;
+    first(1, (struct begin){0}, HELLO, FINISH_NONE);
+    grow(1, 1200); /* before it is first seen to take nothing */
+    deliver();
+    ck_assert_str_eq(aborted, "");
+    grow(1, 900);
+    stall(0);
+    ck_assert_str_eq(aborted, "");
+    take_a_little();
+    grow(1, 900);
+    stall(0);
+    ck_assert_str_eq(aborted, "");
+    grow(1, 200); /* now a mebibyte, and it took nothing */
+    stall(0);
+    ck_assert_str_eq(aborted, " 1");
+    next(1, TOKEN_NONE, FINISH_ABORT);
+    is_stuck[0] = false;
+    take_a_little();
+    check_empty();
+    ck_assert_str_eq(got[0][1], "[slow]");
+}
+END_TEST
+
+START_TEST(client_that_reads_too_little_is_ended_at_four_mebibytes)
+{
+    int num_kib = 0;
+
+    is_stuck[0] = true;
+    first(1, (struct begin){0}, HELLO, FINISH_NONE);
+    for (; !*aborted && num_kib < 10000; num_kib += 100) {
+        grow(1, 100);
+        take_a_little();
+    }
+    ck_assert_int_eq(num_kib, 4100);
+    ck_assert_str_eq(aborted, " 1");
+    ck_assert_ptr_nonnull(find(0));
+    ck_assert_uint_eq(find(0)->unsent_bytes, 0);
+    next(1, TOKEN_NONE, FINISH_ABORT);
+    is_stuck[0] = false;
+    take_a_little();
+    check_empty();
+    ck_assert_str_eq(got[0][1], "[slow]");
+}
+END_TEST
+
+/* Refusals are kept when text is let go, so there the client itself has to go. */
+START_TEST(client_with_four_mebibytes_of_refusals_is_gone)
+{
+    const uint8_t message[1000] = {0};
+    struct rejected_msg rejected = {
+        .uid = 5, .code = ERROR_OVERLOADED, .message = {message, sizeof(message)}};
+    struct reply_to reply_to = {.client = id_of(0), .rid = {(const uint8_t *)"5", 1}};
+    int n = 0;
+
+    is_stuck[0] = true;
+    for (; find(0) && n < 10000; n++) {
+        detokenizer_take_rejected(&d, &rejected, &reply_to);
+        stall(0);
+    }
+    ck_assert_int_gt(n, 3900);
+    ck_assert_int_lt(n, 4200);
+    check_empty();
+    ck_assert_str_eq(aborted, " c0");
+}
+END_TEST
+
 int main(void)
 {
-    const TTest *const tests[] = {slow_client_coalesces, stalled_client_is_ended,
-                                  slow_client_is_ended_at_a_mebibyte};
+    const TTest *const tests[] = {slow_client_coalesces,
+                                  stalled_client_is_ended,
+                                  slow_client_is_ended_at_a_mebibyte,
+                                  what_waited_before_the_stall_does_not_count,
+                                  client_that_reads_too_little_is_ended_at_four_mebibytes,
+                                  client_with_four_mebibytes_of_refusals_is_gone};
 
     return run_tests("detokenizer_slow", tests, sizeof(tests) / sizeof(tests[0]));
 }
