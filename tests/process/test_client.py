@@ -407,6 +407,31 @@ def test_batch_is_all_in_flight_and_in_order():
         assert [(a["id"], a["text"]) for a in out] == [(i, f"p{i}") for i in range(300)]
 
 
+def test_batch_has_no_more_in_flight_than_a_queue_holds():
+    num_lines, queue = 6000, 4096
+    with Server() as server:
+        waiting, most, num_left = [], 0, num_lines
+
+        def answer(peer, message):
+            nonlocal most
+            waiting.append((peer, message["rid"]))
+            most = max(most, len(waiting))
+
+        def rest():
+            nonlocal num_left
+            if waiting and len(waiting) in (queue, num_left):
+                ends = [{"rid": rid, "uid": 1, "text": "x", "finish": "length"} for _, rid in waiting]
+                num_left -= len(ends)
+                server.deltas(waiting[0][0], *ends)
+                waiting.clear()
+
+        server.answer, server.rest = answer, rest
+        text = '{"prompt": "p"}\n' * num_lines
+        out = [json.loads(line) for line in server.run("batch", "-", input=text).stdout.splitlines()]
+        assert len(out) == num_lines and all(a["text"] == "x" for a in out)
+        assert most == queue, most
+
+
 def test_batch_sends_again_what_was_too_much():
     with Server() as server:
         waiting, refused = [], []

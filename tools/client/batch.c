@@ -1,10 +1,12 @@
 /*
- * batch.c - minisgl batch: a file of requests, all in flight together; one line out for each line
+ * batch.c - minisgl batch: a file of requests, many in flight together; one line out for each line
  * in, in that order.
  *
- * A request that the server turns down as overloaded is not answered by that: it is sent again. So
- * that not all are, again and again, no more are then in flight than it took, and one more for each
- * that it answers.
+ * No more are in flight than a server's queue holds by default: that keeps any server busy, and
+ * refusals by the ten thousand would pile up until the server takes the client for gone. A request
+ * that is turned down as overloaded all the same is not answered by that: it is sent again. So that
+ * not all are, again and again, no more are then in flight than the server took, and one more for
+ * each that it answers.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -21,7 +23,7 @@
 
 static const size_t max_input_bytes = (size_t)4 << 30;
 
-enum { RETRY_MS = 100, MIN_OPEN = 16, MAX_BURST = 256 };
+enum { RETRY_MS = 100, MIN_OPEN = 16, MAX_OPEN = 4096, MAX_BURST = 256 };
 
 struct item {
     const char *line;    /* in the input */
@@ -221,7 +223,7 @@ static void take_event(struct batch *batch, const struct client_event *event)
     if (!item->answer.error && item->answer.finish == FINISH_ABORT)
         answer_fail(&item->answer, ERROR_ABORTED, "the request was aborted");
     batch->is_lost = batch->is_lost || item->answer.error == ERROR_SERVER_LOST;
-    if (batch->max_open < SIZE_MAX)
+    if (batch->max_open < MAX_OPEN)
         batch->max_open++;
     item_done(batch, item);
 }
@@ -281,7 +283,7 @@ int command_batch(int argc, char **argv)
         SERVER_OPTION_SPECS(&choice),
         {0},
     };
-    struct batch batch = {.max_open = SIZE_MAX};
+    struct batch batch = {.max_open = MAX_OPEN};
     int exit_code;
 
     arena_init(&batch.arena, 0, 0);

@@ -11,7 +11,7 @@ static const struct command {
 } commands[] = {
     {"generate", "continue a text or answer a chat, once", command_generate},
     {"chat", "talk with the model", command_chat},
-    {"batch", "answer a file of requests, all in flight together", command_batch},
+    {"batch", "answer a file of requests, many in flight together", command_batch},
     {"status", "what a running server is doing", command_status},
     {"tokenize", "the token ids of a text", command_tokenize},
     {"abort", "end a request by its uid", command_abort},
