@@ -36,6 +36,8 @@ bool linear_split_plan(const struct device *device, const struct linear_args *a,
     split->num_stages = chunks < MAX_STAGES ? chunks : (int)MAX_STAGES;
     if (split->num_stages * stage > room)
         split->num_stages = room / stage;
+    if (split->num_stages < chunks) /* see num_stages */
+        split->num_stages -= split->num_stages % depth;
     plan.shared_bytes = split->num_stages * stage; /* later of sums, when all of it is read */
     plan.shared_bytes = plan.shared_bytes > sums ? plan.shared_bytes : sums;
     plan.shared_bytes = plan.shared_bytes > fold ? plan.shared_bytes : fold;

@@ -22,6 +22,8 @@ struct split {
     int token_tiles; /* of TOKENS */
     int depth;       /* warpgroups that take turns at a block's chunks of k */
     int num_chunks;  /* of k, for all ranks together */
+    /* Where stages are filled again, a multiple of depth: so each is always the same warpgroups',
+     * who cannot come to it a round early. A barrier tells even rounds from odd ones, no more. */
     int num_stages;
 };
 

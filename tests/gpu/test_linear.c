@@ -2,6 +2,7 @@
  * test_linear.c - linear layers and mixtures of experts.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "tests/gpu/rig.h"
 
@@ -119,6 +120,48 @@ START_TEST(split_layers_agree)
 }
 END_TEST
 
+/* A weight that fills no cache, so that its tiles come late and out of order: a product that takes
+ * one for another, or waits for one that has gone by, shows here. */
+START_TEST(large_products_repeat)
+{
+    enum { N = 32768, K = 5120, TOKENS = 64, TIMES = 100, COPIES = 256 };
+    struct rig_side *side = &rig[RIG_CUDA];
+    size_t piece = (size_t)N * K * 2 / COPIES;
+    char *data = realloc(host_random(DTYPE_BF16, piece / 2, 0.1f), piece * COPIES);
+    const struct linear_part part = {.data = data, .dtype = DTYPE_BF16, .n = N};
+    const struct linear_source source = {
+        .parts = &part, .num_parts = 1, .k = K, .dtype = DTYPE_BF16};
+    struct twin x = twin_random(DTYPE_BF16, (size_t)TOKENS * K, 1);
+    struct twin y = twin_poisoned((size_t)TOKENS * N * 2);
+    struct linear_weight *weight = NULL;
+    void *first = NULL;
+
+    ck_assert_ptr_nonnull(data);
+    for (size_t i = 1; i < COPIES; i++)
+        memcpy(data + i * piece, data, piece);
+    rig_ok(side->backend.kernels->linear_create(side->stream, &source, &weight));
+    for (int i = 0; i < TIMES; i++) {
+        const struct linear_args args = {.weight = weight,
+                                         .y = y.at[RIG_CUDA],
+                                         .x = x.at[RIG_CUDA],
+                                         .y_dtype = DTYPE_BF16,
+                                         .num_tokens = TOKENS};
+
+        rig_ok(side->backend.kernels->linear(side->stream, &args));
+        void *now = twin_read(&y, RIG_CUDA);
+        if (first)
+            ck_assert_mem_eq(first, now, (size_t)TOKENS * N * 2);
+        else
+            first = now;
+        if (now != first)
+            free(now);
+    }
+    free(first);
+    side->backend.kernels->linear_destroy(&weight);
+    free(data);
+}
+END_TEST
+
 START_TEST(linear_with_bias_and_sums)
 {
     for (int32_t tokens = 1; tokens < 40; tokens += 13) {
@@ -223,5 +266,5 @@ START_TEST(moe_agrees)
 }
 END_TEST
 
-RIG_MAIN("linear", linear_agrees, split_layers_agree, large_weights_agree,
+RIG_MAIN("linear", linear_agrees, split_layers_agree, large_weights_agree, large_products_repeat,
          linear_with_bias_and_sums, weights_are_converted, moe_agrees)
