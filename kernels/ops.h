@@ -145,11 +145,16 @@ struct attention_args {
     void *workspace; /* of the size that kernels.workspace_size asked for */
 };
 
-/* y[t, i] = silu(x[t, i]) * x[t, inner_size + i] */
-struct silu_mul_args {
-    enum dtype dtype;
-    void *y;       /* [T, inner_size] */
-    const void *x; /* [T, 2 * inner_size] */
+/*
+ * The first half of a feed-forward layer: y[t, i] = silu(h[t, i]) * h[t, inner_size + i], with h =
+ * x W^T + bias, rounded to the dtype, and silu(g) = g / (1 + e^-g).
+ */
+struct gate_up_args {
+    enum dtype dtype;                   /* of the weight and of all matrices */
+    const struct linear_weight *weight; /* n = 2 * inner_size: gate, then up */
+    void *y;                            /* [T, inner_size] */
+    void *wide;                         /* [T, 2 * inner_size]: scratch, for h */
+    const void *x;                      /* [T, k] */
     int32_t num_tokens, inner_size;
 };
 
@@ -269,7 +274,7 @@ struct kernels {
     struct status (*linear)(struct stream *stream, const struct linear_args *args);
     struct status (*rope_kv)(struct stream *stream, const struct rope_kv_args *args);
     struct status (*attention)(struct stream *stream, const struct attention_args *args);
-    struct status (*silu_mul)(struct stream *stream, const struct silu_mul_args *args);
+    struct status (*gate_up)(struct stream *stream, const struct gate_up_args *args);
     struct status (*moe)(struct stream *stream, const struct moe_args *args);
     struct status (*sample)(struct stream *stream, const struct sample_args *args);
     /* For tests: writes where nothing is, as an operator with a bad pointer would. NULL where that

@@ -248,17 +248,15 @@ static struct status dense_mlp(struct model *model, struct stream *stream,
                                const struct layer *layer, int32_t num_tokens)
 {
     void *act = (char *)model->wide + model->act_offset;
-    struct status status = linear(model, stream, layer->gate_up, model->wide, model->dtype,
-                                  model->normed, num_tokens, false);
+    struct status status = model->kernels->gate_up(
+        stream, &(struct gate_up_args){.dtype = model->dtype,
+                                       .weight = layer->gate_up,
+                                       .y = act,
+                                       .wide = model->wide,
+                                       .x = model->normed,
+                                       .num_tokens = num_tokens,
+                                       .inner_size = model->config->intermediate_size});
 
-    if (status.code)
-        return status;
-    status = model->kernels->silu_mul(
-        stream, &(struct silu_mul_args){.dtype = model->dtype,
-                                        .y = act,
-                                        .x = model->wide,
-                                        .num_tokens = num_tokens,
-                                        .inner_size = model->config->intermediate_size});
     if (status.code)
         return status;
     return linear(model, stream, layer->down, model->hidden, model->dtype, act, num_tokens, true);

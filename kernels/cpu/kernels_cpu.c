@@ -65,10 +65,17 @@ static struct status put_attention(struct stream *stream, const struct attention
     return cpu_stream_put(stream, cpu_stream_kernels(stream)->attention, args, sizeof(*args));
 }
 
-static struct status put_silu_mul(struct stream *stream, const struct silu_mul_args *args)
+static struct status put_gate_up(struct stream *stream, const struct gate_up_args *args)
 {
-    if (args->num_tokens == 0)
-        return status_ok();
+    const struct linear_args linear = {.weight = args->weight,
+                                       .y = args->wide,
+                                       .x = args->x,
+                                       .y_dtype = args->dtype,
+                                       .num_tokens = args->num_tokens};
+    struct status status = put_linear(stream, &linear);
+
+    if (status.code || args->num_tokens == 0)
+        return status;
     return cpu_stream_put(stream, cpu_stream_kernels(stream)->silu_mul, args, sizeof(*args));
 }
 
@@ -104,7 +111,7 @@ const struct kernels kernels_cpu = {
     .linear = put_linear,
     .rope_kv = put_rope_kv,
     .attention = put_attention,
-    .silu_mul = put_silu_mul,
+    .gate_up = put_gate_up,
     .moe = put_moe,
     .sample = put_sample,
 };

@@ -1,4 +1,5 @@
-/* plain_silu_mul.c - y[t, i] = silu(x[t, i]) * x[t, inner_size + i], silu(x) = x / (1 + e^-x). */
+/* plain_silu_mul.c - the second part of gate_up: y[t, i] = silu(wide[t, i]) * wide[t, inner_size +
+ * i], silu(g) = g / (1 + e^-g). */
 #include <math.h>
 
 #include "kernels/cpu/cpu_kernels.h"
@@ -7,14 +8,14 @@
 
 void plain_silu_mul(struct stream *stream, const void *args)
 {
-    const struct silu_mul_args *a = args;
+    const struct gate_up_args *a = args;
     size_t size = (size_t)a->inner_size;
 
     (void)stream;
     for (size_t t = 0; t < (size_t)a->num_tokens; t++) {
         for (size_t i = 0; i < size; i++) {
-            float gate = element_load(a->x, a->dtype, t * 2 * size + i);
-            float up = element_load(a->x, a->dtype, t * 2 * size + size + i);
+            float gate = element_load(a->wide, a->dtype, t * 2 * size + i);
+            float up = element_load(a->wide, a->dtype, t * 2 * size + size + i);
             element_store(a->y, a->dtype, t * size + i, gate / (1 + expf(-gate)) * up);
         }
     }

@@ -12,9 +12,9 @@
 
 #include "common/file.h"
 
-enum { MAX_FILE_SIZE = 4 << 20, NUM_FIELDS = 9 };
+enum { MAX_FILE_SIZE = 4 << 20, NUM_FIELDS = 10 };
 
-static const char first_line[] = "minisgl linear algorithms 2\n";
+static const char first_line[] = "minisgl linear algorithms 3\n";
 
 /* The file's path, its folders made. */
 static bool find_path(const char *card, int version, char *out, size_t size)
@@ -43,9 +43,9 @@ static bool find_path(const char *card, int version, char *out, size_t size)
 
 static void fields_of(struct algo_entry *entry, int32_t *out[NUM_FIELDS])
 {
-    int32_t *fields[NUM_FIELDS] = {&entry->n,          &entry->k,        &entry->bucket,
-                                   &entry->alignment,  &entry->dtype,    &entry->y_dtype,
-                                   &entry->accumulate, &entry->has_bias, &entry->own};
+    int32_t *fields[NUM_FIELDS] = {
+        &entry->n,       &entry->k,          &entry->bucket,   &entry->alignment, &entry->dtype,
+        &entry->y_dtype, &entry->accumulate, &entry->has_bias, &entry->is_gated,  &entry->own};
 
     memcpy(out, fields, sizeof(fields));
 }

@@ -4,10 +4,10 @@
  *
  *   $XDG_CACHE_HOME/minisgl/linear-NVIDIA-H200-130100.txt      (without it: ~/.cache/minisgl/...)
  *
- *   minisgl linear algorithms 2
+ *   minisgl linear algorithms 3
  *   NVIDIA H200 cuBLAS 130100
- *   2048 1024 64 256 1 1 1 0 0 0000000000000042 ...            a line for each entry, its fields in
- * order end 1
+ *   2048 1024 64 256 1 1 1 0 0 0 0000000000000042 ...            a line for each entry, its fields
+ * in order end 1
  *
  * A file of another version, card or library, one that is cut off or damaged, or none at all are
  * the same: no entries. Nothing here is ever an error, since all of it can be timed anew.
@@ -24,8 +24,8 @@ enum { ALGO_WORDS = 8 };
 struct algo_entry {
     int32_t n, k, bucket, alignment; /* bucket: of token counts; 0 in an entry that is free */
     int32_t dtype, y_dtype;
-    int32_t accumulate, has_bias;
-    int32_t own;               /* a kernel of our own, by its number, or 0 */
+    int32_t accumulate, has_bias, is_gated; /* is_gated: gate_up of ops.h, all of it */
+    int32_t own;                            /* a kernel of our own, by its number, or 0 */
     uint64_t algo[ALGO_WORDS]; /* cuBLASLt's, which may be stored for the same version */
 };
 

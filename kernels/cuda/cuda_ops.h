@@ -55,7 +55,7 @@ struct status rmsnorm_cuda(struct stream *stream, const struct rmsnorm_args *arg
 struct status linear_cuda(struct stream *stream, const struct linear_args *args);
 struct status rope_kv_cuda(struct stream *stream, const struct rope_kv_args *args);
 struct status attention_cuda(struct stream *stream, const struct attention_args *args);
-struct status silu_mul_cuda(struct stream *stream, const struct silu_mul_args *args);
+struct status gate_up_cuda(struct stream *stream, const struct gate_up_args *args);
 struct status moe_cuda(struct stream *stream, const struct moe_args *args);
 struct status sample_cuda(struct stream *stream, const struct sample_args *args);
 struct status fault_cuda(struct stream *stream);

@@ -169,6 +169,16 @@ static __device__ __forceinline__ void store_float(__nv_bfloat16 *y, float x)
     *y = __float2bfloat16_rn(x);
 }
 
+static __device__ __forceinline__ float round_bf16(float x)
+{
+    return __bfloat162float(__float2bfloat16_rn(x));
+}
+
+static __device__ __forceinline__ float silu_mul(float gate, float up)
+{
+    return gate / (1 + __expf(-gate)) * up;
+}
+
 /* 16 bytes of T, moved as one access. */
 template <typename T> struct alignas(16) vec16 {
     enum { N = 16 / sizeof(T) };

@@ -1,6 +1,7 @@
 /*
- * linear.cu - y = x W^T + bias, or y += x W^T + bias: by cuBLASLt, or by kernels of our own
- * (skinny.cu for up to 16 tokens, linear_split.cu for up to 256), whichever is the fastest.
+ * linear.cu - y = x W^T + bias, or y += x W^T + bias, or gate_up: by cuBLASLt (and silu_mul.cu), or
+ * by kernels of our own (skinny.cu for up to 16 tokens, linear_split.cu for up to 256), whichever
+ * is the fastest.
  *
  * cuBLAS counts by columns: y^T [n, T] = W [n, k] x^T [k, T], with W transposed from its point of
  * view. Sums are float32 and TF32 is off. At the first use of a shape outside a captured graph the
@@ -43,7 +44,8 @@ struct product {
 static struct algo_entry *tuner_find(struct linear_tuner *tuner, const struct algo_entry *key)
 {
     uint32_t hash = (uint32_t)key->n * 2654435761u ^ (uint32_t)key->k * 2246822519u ^
-                    (uint32_t)key->bucket * 3266489917u ^ (uint32_t)key->accumulate;
+                    (uint32_t)key->bucket * 3266489917u ^ (uint32_t)key->accumulate ^
+                    (uint32_t)key->is_gated;
 
     for (uint32_t i = hash;; i++) {
         struct algo_entry *e = &tuner->entries[i % TUNER_SIZE];
@@ -51,7 +53,7 @@ static struct algo_entry *tuner_find(struct linear_tuner *tuner, const struct al
         if (!e->bucket || (e->n == key->n && e->k == key->k && e->bucket == key->bucket &&
                            e->alignment == key->alignment && e->dtype == key->dtype &&
                            e->y_dtype == key->y_dtype && e->accumulate == key->accumulate &&
-                           e->has_bias == key->has_bias))
+                           e->has_bias == key->has_bias && e->is_gated == key->is_gated))
             return e;
     }
 }
@@ -130,7 +132,7 @@ void linear_tuner_destroy(struct linear_tuner **tuner)
     *tuner = NULL;
 }
 
-static struct status lt_status(cublasStatus_t error, const struct linear_args *a)
+static struct status lt_status(cublasStatus_t error, const struct layer_args *a)
 {
     if (error == CUBLAS_STATUS_SUCCESS)
         return status_ok();
@@ -148,14 +150,14 @@ static int32_t bucket_of(int32_t num_tokens)
     return (num_tokens + step - 1) / step * step;
 }
 
-static int32_t alignment_of(const struct linear_args *a)
+static int32_t alignment_of(const struct layer_args *a)
 {
-    size_t bits = (size_t)a->x | (size_t)a->y;
+    size_t bits = (size_t)a->x | (size_t)a->y | (size_t)a->wide;
 
     return bits % 256 == 0 ? 256 : bits % 16 == 0 ? 16 : 2;
 }
 
-static struct algo_entry entry_of(const struct linear_args *a)
+static struct algo_entry entry_of(const struct layer_args *a)
 {
     struct algo_entry key = {};
 
@@ -167,6 +169,7 @@ static struct algo_entry entry_of(const struct linear_args *a)
     key.y_dtype = (int32_t)a->y_dtype;
     key.accumulate = a->accumulate;
     key.has_bias = a->weight->bias != NULL;
+    key.is_gated = a->wide != NULL;
     return key;
 }
 
@@ -175,7 +178,7 @@ static cudaDataType_t data_type(enum dtype dtype)
     return dtype == DTYPE_F32 ? CUDA_R_32F : CUDA_R_16BF;
 }
 
-static cublasStatus_t product_init(struct product *p, const struct linear_args *a)
+static cublasStatus_t product_init(struct product *p, const struct layer_args *a)
 {
     const struct linear_weight *w = a->weight;
     const cublasOperation_t transposed = CUBLAS_OP_T;
@@ -226,15 +229,18 @@ static cublasStatus_t heuristics(struct device *device, struct product *p, uint3
     return error;
 }
 
-static cublasStatus_t multiply(struct stream *stream, struct product *p,
-                               const struct linear_args *a, void *y,
+static cublasStatus_t multiply(struct stream *stream, struct product *p, const struct layer_args *a,
                                const cublasLtMatmulAlgo_t *algo)
 {
     const float one = 1, beta = a->accumulate ? 1 : 0;
+    void *y = a->wide ? a->wide : a->y;
+    cublasStatus_t error = cublasLtMatmul(
+        stream->device->lt, &p->desc, &one, a->weight->data, &p->w, a->x, &p->x, &beta, y, &p->y, y,
+        &p->y, algo, stream->device->lt_workspace, LT_WORKSPACE_SIZE, stream->cuda);
 
-    return cublasLtMatmul(stream->device->lt, &p->desc, &one, a->weight->data, &p->w, a->x, &p->x,
-                          &beta, y, &p->y, y, &p->y, algo, stream->device->lt_workspace,
-                          LT_WORKSPACE_SIZE, stream->cuda);
+    if (!error && a->wide && silu_mul_launch(stream, a))
+        error = CUBLAS_STATUS_EXECUTION_FAILED;
+    return error;
 }
 
 /* One way to do it: a kernel of our own, or an algorithm of cuBLAS. */
@@ -244,23 +250,19 @@ struct candidate {
     float ms; /* the best so far */
 };
 
-static struct status own_launch(struct stream *stream, const struct linear_args *a, int number)
+static struct status own_launch(struct stream *stream, const struct layer_args *a, int number)
 {
     if (number >= SPLIT_FIRST)
         return linear_split_launch(stream, a, number);
     return skinny_launch(stream, a, number);
 }
 
-static bool run_candidate(struct stream *stream, struct product *p, const struct linear_args *a,
-                          void *y, const struct candidate *c)
+static bool run_candidate(struct stream *stream, struct product *p, const struct layer_args *a,
+                          const struct candidate *c)
 {
-    if (c->own) {
-        struct linear_args args = *a;
-
-        args.y = y;
-        return !own_launch(stream, &args, c->own).code;
-    }
-    return !multiply(stream, p, a, y, &c->algo);
+    if (c->own)
+        return !own_launch(stream, a, c->own).code;
+    return !multiply(stream, p, a, &c->algo);
 }
 
 /* Takes the place of the small operators before and behind a layer: about a microsecond. */
@@ -279,46 +281,50 @@ static __global__ void neighbour_kernel()
  * One run with a cold cache: cuBLAS's workspace, written just before, is larger. It is written
  * twice, so that all is in the stream before it is the layer's turn.
  */
-static void time_candidate(struct stream *stream, struct product *p, const struct linear_args *a,
-                           void *y, cudaEvent_t begin, cudaEvent_t end, struct candidate *c)
+static void time_candidate(struct stream *stream, struct product *p, const struct layer_args *a,
+                           cudaEvent_t begin, cudaEvent_t end, struct candidate *c)
 {
     void *workspace = stream->device->lt_workspace;
     dim3 grid((unsigned)stream->device->num_sms);
     float ms;
-    bool ok =
-        !cudaMemsetAsync(workspace, 0, LT_WORKSPACE_SIZE, stream->cuda) &&
-        !cudaMemsetAsync(workspace, 0, LT_WORKSPACE_SIZE, stream->cuda) &&
-        !cudaEventRecord(begin, stream->cuda) && !launch(stream, neighbour_kernel, grid, 128, 0) &&
-        run_candidate(stream, p, a, y, c) && !launch(stream, neighbour_kernel, grid, 128, 0) &&
-        !cudaEventRecord(end, stream->cuda) && !cudaEventSynchronize(end) &&
-        !cudaEventElapsedTime(&ms, begin, end);
+    bool ok = !cudaMemsetAsync(workspace, 0, LT_WORKSPACE_SIZE, stream->cuda) &&
+              !cudaMemsetAsync(workspace, 0, LT_WORKSPACE_SIZE, stream->cuda) &&
+              !cudaEventRecord(begin, stream->cuda) &&
+              !launch(stream, neighbour_kernel, grid, 128, 0) && run_candidate(stream, p, a, c) &&
+              !launch(stream, neighbour_kernel, grid, 128, 0) &&
+              !cudaEventRecord(end, stream->cuda) && !cudaEventSynchronize(end) &&
+              !cudaEventElapsedTime(&ms, begin, end);
 
     if (ok && ms < c->ms)
         c->ms = ms;
 }
 
 /* The fastest of the candidates; the first where the scratch memory is not to be had. */
-static int tune(struct stream *stream, struct product *p, const struct linear_args *a,
+static int tune(struct stream *stream, struct product *p, const struct layer_args *a,
                 struct candidate *candidates, int num)
 {
     size_t size = (size_t)a->num_tokens * (size_t)a->weight->n * dtype_size(a->y_dtype);
+    struct layer_args args = *a;
     cudaEvent_t begin = NULL, end = NULL;
     void *scratch = NULL;
     int winner = 0, rounds = a->num_tokens > 1024 ? 2 : 5;
 
-    if (cudaMalloc(&scratch, size) || cudaMemsetAsync(scratch, 0, size, stream->cuda) ||
+    size = (size + 255) / 256 * 256;
+    if (cudaMalloc(&scratch, size * 2) || cudaMemsetAsync(scratch, 0, size * 2, stream->cuda) ||
         cudaEventCreate(&begin) || cudaEventCreate(&end))
         goto out;
+    args.y = scratch;
+    args.wide = a->wide ? (char *)scratch + size : NULL;
     for (int i = 0; i < num; i++) { /* the first run loads the kernel */
         candidates[i].ms = 1e30f;
-        run_candidate(stream, p, a, scratch, &candidates[i]);
+        run_candidate(stream, p, &args, &candidates[i]);
     }
     for (int round = 0; round < rounds; round++) { /* in turn: none gets the cooler card */
         float limit = round == 0 ? 1e30f : candidates[winner].ms * 1.25f;
 
         for (int i = 0; i < num; i++) {
             if (round == 0 || candidates[i].ms <= limit)
-                time_candidate(stream, p, a, scratch, begin, end, &candidates[i]);
+                time_candidate(stream, p, &args, begin, end, &candidates[i]);
         }
         for (int i = 0; i < num; i++)
             winner = candidates[i].ms < candidates[winner].ms ? i : winner;
@@ -334,7 +340,7 @@ out:
 }
 
 /* A stored algorithm is good if this library says so of this product. */
-static bool is_usable(struct stream *stream, struct product *p, const struct linear_args *a,
+static bool is_usable(struct stream *stream, struct product *p, const struct layer_args *a,
                       const struct algo_entry *entry)
 {
     cublasLtMatmulHeuristicResult_t result;
@@ -351,8 +357,8 @@ static bool is_usable(struct stream *stream, struct product *p, const struct lin
 }
 
 /* How to do the product: as tuned, tuning now where that is allowed. */
-static struct status find_algo(struct stream *stream, struct product *p,
-                               const struct linear_args *a, struct candidate *out)
+static struct status find_algo(struct stream *stream, struct product *p, const struct layer_args *a,
+                               struct candidate *out)
 {
     struct linear_tuner *tuner = stream->device->tuner;
     struct algo_entry key = entry_of(a), *entry = tuner_find(tuner, &key);
@@ -398,7 +404,7 @@ static struct status find_algo(struct stream *stream, struct product *p,
     return status_ok();
 }
 
-extern "C" struct status linear_cuda(struct stream *stream, const struct linear_args *a)
+static struct status layer(struct stream *stream, const struct layer_args *a)
 {
     struct status status;
     struct product product;
@@ -409,9 +415,6 @@ extern "C" struct status linear_cuda(struct stream *stream, const struct linear_
 
     if (a->num_tokens == 0)
         return status_ok();
-    if (a->y_dtype != a->weight->dtype && (a->accumulate || a->weight->bias))
-        return status_error(STATUS_UNSUPPORTED,
-                            "linear: y of another dtype than the weight's takes no bias or sum");
     if (skinny_can(a) && skinny_always(a) && stream->device->tuner->forced_plan < 0)
         return skinny_launch(stream, a, SKINNY_SMALL);
     error = product_init(&product, a);
@@ -422,13 +425,36 @@ extern "C" struct status linear_cuda(struct stream *stream, const struct linear_
         return status;
     if (chosen.own)
         return own_launch(stream, a, chosen.own);
-    error = multiply(stream, &product, a, a->y, &chosen.algo);
+    error = multiply(stream, &product, a, &chosen.algo);
     if (error) { /* tuned for a neighbour in the bucket, and not good for this one */
         error = heuristics(stream->device, &product, (uint32_t)alignment_of(a), &first, 1, &num);
         if (!error)
-            error = multiply(stream, &product, a, a->y, num ? &first.algo : NULL);
+            error = multiply(stream, &product, a, num ? &first.algo : NULL);
     }
     if (error)
         return lt_status(error, a);
     return cuda_launched(stream, cudaGetLastError(), "linear");
+}
+
+extern "C" struct status linear_cuda(struct stream *stream, const struct linear_args *args)
+{
+    struct layer_args a = {*args, NULL};
+
+    if (a.y_dtype != a.weight->dtype && (a.accumulate || a.weight->bias))
+        return status_error(STATUS_UNSUPPORTED,
+                            "linear: y of another dtype than the weight's takes no bias or sum");
+    return layer(stream, &a);
+}
+
+extern "C" struct status gate_up_cuda(struct stream *stream, const struct gate_up_args *args)
+{
+    struct layer_args a = {};
+
+    a.weight = args->weight;
+    a.y = args->y;
+    a.wide = args->wide;
+    a.x = args->x;
+    a.y_dtype = args->weight->dtype;
+    a.num_tokens = args->num_tokens;
+    return layer(stream, &a);
 }

@@ -14,6 +14,12 @@ struct linear_weight {
     int32_t n, k;
 };
 
+/* What the kernels of linear layers take: a linear layer, or with wide (of the same dtype) gate_up
+ * of ops.h, whose y is [T, n / 2]. */
+struct layer_args : linear_args {
+    void *wide; /* [T, n], or NULL */
+};
+
 struct experts_weight {
     struct device *device;
     enum dtype dtype;
@@ -34,9 +40,9 @@ void linear_tuner_destroy(struct linear_tuner **tuner);
  */
 enum { SKINNY_SMALL = 0, SKINNY_NUM = 2 };
 
-bool skinny_can(const struct linear_args *args);
-bool skinny_always(const struct linear_args *args);
-struct status skinny_launch(struct stream *stream, const struct linear_args *args, int number);
+bool skinny_can(const struct layer_args *args);
+bool skinny_always(const struct layer_args *args);
+struct status skinny_launch(struct stream *stream, const struct layer_args *args, int number);
 
 /*
  * linear_split.cu: on Hopper, for up to 256 tokens. It can do a layer in several ways, each with a
@@ -44,11 +50,13 @@ struct status skinny_launch(struct stream *stream, const struct linear_args *arg
  */
 enum { SPLIT_FIRST = 256 };
 
-bool linear_split_knows(const struct device *device, const struct linear_args *args, int number);
+bool linear_split_knows(const struct device *device, const struct layer_args *args, int number);
 /* The numbers of those that are worth a try, the likeliest first: at most max; returns how many. */
-int linear_split_plans(const struct device *device, const struct linear_args *args, int *out,
+int linear_split_plans(const struct device *device, const struct layer_args *args, int *out,
                        int max);
-struct status linear_split_launch(struct stream *stream, const struct linear_args *args,
-                                  int number);
+struct status linear_split_launch(struct stream *stream, const struct layer_args *args, int number);
+
+/* silu_mul.cu: y [T, n / 2] from wide [T, n], for products that keep it there. */
+cudaError_t silu_mul_launch(struct stream *stream, const struct layer_args *args);
 
 #endif

@@ -12,7 +12,7 @@ static int number_of(int width, int groups, int ranks, int depth)
     return width / 32 | groups << 4 | ranks << 8 | depth << 12;
 }
 
-bool linear_split_plan(const struct device *device, const struct linear_args *a, int number,
+bool linear_split_plan(const struct device *device, const struct layer_args *a, int number,
                        struct plan *out)
 {
     int groups = number >> 4 & 15, depth = number >> 12, chunks, stage, sums, fold;
@@ -48,14 +48,14 @@ bool linear_split_plan(const struct device *device, const struct linear_args *a,
     return true;
 }
 
-static bool can(const struct device *device, const struct linear_args *a)
+static bool can(const struct device *device, const struct layer_args *a)
 {
     return device->encode_tiled && device->has_wgmma && a->weight->dtype == DTYPE_BF16 &&
            a->weight->k % 8 == 0 && a->weight->n % 8 == 0 && (size_t)a->x % 16 == 0 &&
            (size_t)a->y % 16 == 0 && a->num_tokens <= MAX_TOKENS;
 }
 
-bool linear_split_knows(const struct device *device, const struct linear_args *a, int number)
+bool linear_split_knows(const struct device *device, const struct layer_args *a, int number)
 {
     struct plan plan;
 
@@ -68,7 +68,7 @@ bool linear_split_knows(const struct device *device, const struct linear_args *a
  * ask; a tensor core instruction takes a warpgroup 70 clocks, whose sums the next one waits for;
  * sums go to other ranks at 16 bytes a clock, behind two meetings of all of them.
  */
-static double plan_cost(const struct device *device, const struct linear_args *a,
+static double plan_cost(const struct device *device, const struct layer_args *a,
                         const struct plan *plan)
 {
     const struct split *split = &plan->split;
@@ -90,7 +90,7 @@ static double plan_cost(const struct device *device, const struct linear_args *a
     return ceil_div(blocks, at_once) * cost;
 }
 
-int linear_split_plans(const struct device *device, const struct linear_args *a, int *out, int max)
+int linear_split_plans(const struct device *device, const struct layer_args *a, int *out, int max)
 {
     double costs[MAX_PLANS];
     int num = 0;

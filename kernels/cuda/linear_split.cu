@@ -14,6 +14,9 @@
  * dependent launch): weights never change. For layers of a few MB these are all of W, and what the
  * step waits for is x, a few us of latency and nothing else.
  *
+ * Of a gated layer (gate_up of ops.h) a warpgroup's F features are F / 2 gates and the ups that
+ * belong to them: a tile of W is two, and y has half as many features.
+ *
  * A shape can be split in several ways. More ranks: less of x for each block, but more sums to
  * send. linear_plan.cu lists the likeliest; linear.cu times them.
  */
@@ -23,11 +26,11 @@
 #include "kernels/cuda/wgmma.cuh"
 
 struct split_args {
-    CUtensorMap weight, x; /* tiles of F features; tiles of all tokens */
+    CUtensorMap weight, x; /* tiles of F features, or of F / 2 if gated; tiles of all tokens */
     const __nv_bfloat16 *bias;
     void *y;
-    int n, num_tokens;
-    bool accumulate, y_is_float;
+    int n, num_tokens; /* n: features of y */
+    bool accumulate, y_is_float, is_gated;
     struct split split;
 };
 
@@ -42,8 +45,8 @@ struct ring {
 
 /* A block's part. */
 struct part {
-    int rank, ranks, first_feature;
-    int begin, end; /* chunks of k */
+    int rank, ranks, first_feature; /* first_feature: of y */
+    int begin, end;                 /* chunks of k */
 };
 
 template <int F>
@@ -55,9 +58,14 @@ static __device__ __forceinline__ void ask_for_weight(const struct split_args *a
 
     to += (uint32_t)(a->split.token_tiles * TOKENS * TILE_ROW_BYTES);
     barrier_expect(full, ring->bytes);
-    for (int f = 0; f < a->split.features; f += F)
-        tile_load(to + (uint32_t)(f * TILE_ROW_BYTES), &a->weight, part->first_feature + f,
-                  chunk * TILE_K, full);
+    for (int f = 0; f < a->split.features; f += F) {
+        int row = part->first_feature + (a->is_gated ? f / 2 : f);
+
+        tile_load(to + (uint32_t)(f * TILE_ROW_BYTES), &a->weight, row, chunk * TILE_K, full);
+        if (a->is_gated)
+            tile_load(to + (uint32_t)((f + F / 2) * TILE_ROW_BYTES), &a->weight, a->n + row,
+                      chunk * TILE_K, full);
+    }
 }
 
 static __device__ __forceinline__ void ask_for_x(const struct split_args *a,
@@ -194,14 +202,17 @@ static __device__ __forceinline__ void put_sums(const struct split *split, int r
 /* What a thread writes of y: four features of every step-th of this rank's tokens. */
 struct column {
     int first, step, num; /* of the rank's tokens */
-    int feature;          /* of the block's */
+    int feature;          /* of y */
+    int sum;              /* where its sums are among the block's; an up's are F / 2 further */
     size_t at, stride;    /* in y: of the first token, and to the next */
 };
 
+template <int F>
 static __device__ __forceinline__ struct column column_of(const struct split_args *a,
                                                           const struct part *part, int num_threads)
 {
-    int quads = a->split.features / 4, feature = (int)threadIdx.x % quads * 4;
+    int quads = a->split.features / (a->is_gated ? 8 : 4);
+    int feature = (int)threadIdx.x % quads * 4;
     struct column c;
 
     c.first = (int)threadIdx.x / quads;
@@ -209,9 +220,9 @@ static __device__ __forceinline__ struct column column_of(const struct split_arg
     c.num = (a->num_tokens - part->rank + part->ranks - 1) / part->ranks;
     if (c.first >= c.step || part->first_feature + feature >= a->n)
         c.num = 0;
-    c.feature = feature;
-    c.at = (size_t)(c.first * part->ranks + part->rank) * (size_t)a->n +
-           (size_t)(part->first_feature + feature);
+    c.feature = part->first_feature + feature;
+    c.sum = a->is_gated ? feature / (F / 2) * F + feature % (F / 2) : feature;
+    c.at = (size_t)(c.first * part->ranks + part->rank) * (size_t)a->n + (size_t)c.feature;
     c.stride = (size_t)(c.step * part->ranks) * (size_t)a->n;
     return c;
 }
@@ -226,40 +237,60 @@ static __device__ __forceinline__ void add_bf16(float4 *sum, uint2 x)
 
 enum { OLDS = 2 }; /* so many of y's old values a thread fetches before it needs them */
 
-/* y, from the sums in all ranks' shared memory, at that place of it. old: what y held. */
+/* The sums of four features, from all ranks' shared memory, and what is added to them. */
 template <int RANKS>
+static __device__ __forceinline__ float4 sum_of(const uint32_t *from, uint32_t offset, uint2 bias)
+{
+    float4 sum = make_float4(0, 0, 0, 0), parts[RANKS];
+
+#pragma unroll
+    for (int r = 0; r < RANKS; r++)
+        parts[r] = cluster_load_float4(from[r] + offset);
+#pragma unroll
+    for (int r = 0; r < RANKS; r++) {
+        sum.x += parts[r].x;
+        sum.y += parts[r].y;
+        sum.z += parts[r].z;
+        sum.w += parts[r].w;
+    }
+    add_bf16(&sum, bias);
+    return sum;
+}
+
+static __device__ __forceinline__ float4 silu_mul4(float4 gate, float4 up)
+{
+    return make_float4(silu_mul(round_bf16(gate.x), round_bf16(up.x)),
+                       silu_mul(round_bf16(gate.y), round_bf16(up.y)),
+                       silu_mul(round_bf16(gate.z), round_bf16(up.z)),
+                       silu_mul(round_bf16(gate.w), round_bf16(up.w)));
+}
+
+/* y, from the sums in all ranks' shared memory, at that place of it. old: what y held. */
+template <int F, int RANKS>
 static __device__ __forceinline__ void add_up(const struct split_args *a, const struct part *part,
                                               const struct column *c, uint32_t sums,
                                               const uint2 *old)
 {
     int pitch = pitch_of(&a->split);
-    uint2 bias = make_uint2(0, 0);
+    uint2 bias = make_uint2(0, 0), up_bias = bias;
     uint32_t from[RANKS];
     size_t at = c->at;
 
-    sums +=
-        (uint32_t)(part->rank * rank_pitch_of(&a->split, RANKS) + c->first * pitch + c->feature) *
-        (uint32_t)sizeof(float);
+    sums += (uint32_t)(part->rank * rank_pitch_of(&a->split, RANKS) + c->first * pitch + c->sum) *
+            (uint32_t)sizeof(float);
 #pragma unroll
     for (int r = 0; r < RANKS; r++)
         from[r] = cluster_map(sums, r);
     if (a->bias && c->num > 0)
-        bias = *(const uint2 *)(a->bias + part->first_feature + c->feature);
+        bias = *(const uint2 *)(a->bias + c->feature);
+    if (a->bias && a->is_gated && c->num > 0)
+        up_bias = *(const uint2 *)(a->bias + a->n + c->feature);
 #pragma unroll 2
     for (int i = c->first, j = 0; i < c->num; i += c->step, j++) {
-        float4 sum = make_float4(0, 0, 0, 0), parts[RANKS];
+        float4 sum = sum_of<RANKS>(from, 0, bias);
 
-#pragma unroll
-        for (int r = 0; r < RANKS; r++)
-            parts[r] = cluster_load_float4(from[r]);
-#pragma unroll
-        for (int r = 0; r < RANKS; r++) {
-            sum.x += parts[r].x;
-            sum.y += parts[r].y;
-            sum.z += parts[r].z;
-            sum.w += parts[r].w;
-        }
-        add_bf16(&sum, bias);
+        if (a->is_gated)
+            sum = silu_mul4(sum, sum_of<RANKS>(from, F / 2 * sizeof(float), up_bias));
         if (a->accumulate)
             add_bf16(&sum, j == 0   ? old[0]
                            : j == 1 ? old[1]
@@ -276,19 +307,20 @@ static __device__ __forceinline__ void add_up(const struct split_args *a, const 
     }
 }
 
+template <int F>
 static __device__ __forceinline__ void add_up_any(const struct split_args *a,
                                                   const struct part *part, const struct column *c,
                                                   uint32_t sums, const uint2 *old)
 {
     switch (part->ranks) {
     case 1:
-        return add_up<1>(a, part, c, sums, old);
+        return add_up<F, 1>(a, part, c, sums, old);
     case 2:
-        return add_up<2>(a, part, c, sums, old);
+        return add_up<F, 2>(a, part, c, sums, old);
     case 4:
-        return add_up<4>(a, part, c, sums, old);
+        return add_up<F, 4>(a, part, c, sums, old);
     default:
-        return add_up<8>(a, part, c, sums, old);
+        return add_up<F, 8>(a, part, c, sums, old);
     }
 }
 
@@ -313,7 +345,7 @@ static __global__ void __launch_bounds__(MAX_GROUPS *WARPGROUP + 2 * WARP, 1)
     uint2 old[OLDS] = {};
     struct column column;
 
-    part.first_feature = (int)blockIdx.x / part.ranks * split->features;
+    part.first_feature = (int)blockIdx.x / part.ranks * split->features / (a.is_gated ? 2 : 1);
     part.begin = split->num_chunks * part.rank / part.ranks;
     part.end = split->num_chunks * (part.rank + 1) / part.ranks;
     if (threadIdx.x == 0) {
@@ -335,7 +367,7 @@ static __global__ void __launch_bounds__(MAX_GROUPS *WARPGROUP + 2 * WARP, 1)
         cluster_sync();
         return;
     }
-    column = column_of(&a, &part, num_threads);
+    column = column_of<F>(&a, &part, num_threads);
     pdl_wait();
 #pragma unroll
     for (int i = 0; i < OLDS; i++) {
@@ -351,7 +383,7 @@ static __global__ void __launch_bounds__(MAX_GROUPS *WARPGROUP + 2 * WARP, 1)
     if (turn == 0)
         put_sums<F>(split, part.ranks, shared, tile, feature * F, sums);
     cluster_sync();
-    add_up_any(&a, &part, &column, aligned, old);
+    add_up_any<F>(&a, &part, &column, aligned, old);
     cluster_sync(); /* nobody leaves while another may still read its sums */
 #endif
 }
@@ -360,7 +392,8 @@ template <int F>
 static cudaError_t launch_split(struct stream *stream, const struct split_args *args,
                                 const struct plan *plan)
 {
-    int blocks = ceil_div(args->n, args->split.features) * plan->ranks;
+    int features = args->split.features / (args->is_gated ? 2 : 1); /* of y */
+    int blocks = ceil_div(args->n, features) * plan->ranks;
     cudaError_t error =
         cudaFuncSetAttribute(linear_split_kernel<F>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              stream->device->max_shared_bytes - STATIC_SHARED);
@@ -372,17 +405,19 @@ static cudaError_t launch_split(struct stream *stream, const struct split_args *
     return error;
 }
 
-struct status linear_split_launch(struct stream *stream, const struct linear_args *a, int number)
+struct status linear_split_launch(struct stream *stream, const struct layer_args *a, int number)
 {
     const struct linear_weight *w = a->weight;
     struct split_args args = {};
+    bool is_gated = a->wide != NULL;
     struct status status;
     struct plan plan;
     cudaError_t error;
 
     if (!linear_split_plan(stream->device, a, number, &plan))
         return status_error(STATUS_DEVICE, "linear: no way number %d", number);
-    status = tile_map_init(stream->device, w->data, w->n, w->k, plan.width, &args.weight);
+    status = tile_map_init(stream->device, w->data, w->n, w->k,
+                           is_gated ? plan.width / 2 : plan.width, &args.weight);
     if (!status.code)
         status = tile_map_init(stream->device, a->x, a->num_tokens, w->k,
                                plan.split.token_tiles * TOKENS, &args.x);
@@ -390,7 +425,8 @@ struct status linear_split_launch(struct stream *stream, const struct linear_arg
         return status;
     args.bias = (const __nv_bfloat16 *)w->bias;
     args.y = a->y;
-    args.n = w->n;
+    args.n = is_gated ? w->n / 2 : w->n;
+    args.is_gated = is_gated;
     args.num_tokens = a->num_tokens;
     args.accumulate = a->accumulate;
     args.y_is_float = a->y_dtype == DTYPE_F32;

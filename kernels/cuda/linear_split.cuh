@@ -39,7 +39,7 @@ struct plan {
 };
 
 /* linear_plan.cu: the plan of that number, if there is one for this layer. */
-bool linear_split_plan(const struct device *device, const struct linear_args *args, int number,
+bool linear_split_plan(const struct device *device, const struct layer_args *args, int number,
                        struct plan *out);
 
 static __host__ __device__ inline int stage_bytes(const struct split *split)

@@ -1,15 +1,11 @@
 /*
- * silu_mul.cu - y[t, i] = silu(x[t, i]) * x[t, inner_size + i], with silu(g) = g / (1 + exp(-g)).
+ * silu_mul.cu - y[t, i] = silu(x[t, i]) * x[t, inner_size + i]: the second part of gate_up, behind
+ * products that do not do it themselves.
  *
  * Grid: a thread for each 16 bytes of y (or each element, where a row is no whole number of them);
  * every byte is read and written once.
  */
-#include "kernels/cuda/cuda_util.cuh"
-
-static __device__ __forceinline__ float silu_mul(float gate, float up)
-{
-    return gate / (1 + __expf(-gate)) * up;
-}
+#include "kernels/cuda/linear.cuh"
 
 template <typename T>
 static __global__ void silu_mul_kernel(T *y, const T *x, int row_vecs, size_t num_vecs)
@@ -46,28 +42,22 @@ static __global__ void silu_mul_any_kernel(T *y, const T *x, int inner_size, siz
 }
 
 template <typename T>
-static cudaError_t silu_mul_launch(struct stream *stream, const struct silu_mul_args *a)
+static cudaError_t launch_any(struct stream *stream, const struct layer_args *a)
 {
-    size_t n = (size_t)a->num_tokens * (size_t)a->inner_size;
-    int row_vecs = a->inner_size / vec16<T>::N;
+    int inner_size = a->weight->n / 2, row_vecs = inner_size / vec16<T>::N;
+    size_t n = (size_t)a->num_tokens * (size_t)inner_size;
 
-    if (a->inner_size % vec16<T>::N)
+    if (inner_size % vec16<T>::N)
         return launch(stream, silu_mul_any_kernel<T>, dim3((unsigned)ceil_div((int64_t)n, 256)),
-                      256, 0, (T *)a->y, (const T *)a->x, a->inner_size, n);
+                      256, 0, (T *)a->y, (const T *)a->wide, inner_size, n);
     n /= vec16<T>::N;
     return launch(stream, silu_mul_kernel<T>, dim3((unsigned)ceil_div((int64_t)n, 128)), 128, 0,
-                  (T *)a->y, (const T *)a->x, row_vecs, n);
+                  (T *)a->y, (const T *)a->wide, row_vecs, n);
 }
 
-extern "C" struct status silu_mul_cuda(struct stream *stream, const struct silu_mul_args *a)
+cudaError_t silu_mul_launch(struct stream *stream, const struct layer_args *a)
 {
-    cudaError_t error;
-
-    if (a->num_tokens == 0)
-        return status_ok();
-    if (a->dtype == DTYPE_BF16)
-        error = silu_mul_launch<__nv_bfloat16>(stream, a);
-    else
-        error = silu_mul_launch<float>(stream, a);
-    return cuda_launched(stream, error, "silu_mul");
+    if (a->weight->dtype == DTYPE_BF16)
+        return launch_any<__nv_bfloat16>(stream, a);
+    return launch_any<float>(stream, a);
 }

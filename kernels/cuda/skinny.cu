@@ -7,6 +7,8 @@
  * cores' registers: lane (g, t) holds W[row g][8 t ..] of each 32 elements of k, x in the same
  * order, so the sum does not mind. The first LOADS * TILES loads are under way before the kernel
  * waits for the one that makes x (programmatic dependent launch): weights never change.
+ *
+ * Of a gated layer half of a block's rows are gates, the others the ups that belong to them.
  */
 #include "kernels/cuda/linear.cuh"
 #include "kernels/cuda/mma.cuh"
@@ -18,7 +20,7 @@ struct skinny_args {
     void *y;
     int n, k, num_tokens;
     int slice; /* of k, for each warp: a multiple of 32 */
-    bool accumulate;
+    bool accumulate, is_gated;
 };
 
 /* x[token][at ..], or zeros for a token that is not there. */
@@ -29,21 +31,40 @@ static __device__ __forceinline__ uint4 load_x(const struct skinny_args *a, int 
     return *(const uint4 *)(a->x + (size_t)token * (size_t)a->k + at);
 }
 
+/* The sum of all warps, in order, and the bias. */
+template <int ROWS>
+static __device__ __forceinline__ float add_up(const struct skinny_args *a,
+                                               const float (*sums)[MAX_TOKENS][ROWS + 1], int token,
+                                               int i, int row)
+{
+    int num_warps = (int)blockDim.x / WARP;
+    float sum = 0;
+
+    for (int j = 0; j < num_warps; j++)
+        sum += sums[j][token][i];
+    return a->bias ? sum + to_float(a->bias[row]) : sum;
+}
+
 template <typename T, int TILES, int LOADS, bool MANY>
 static __global__ void __launch_bounds__(MAX_WARPS *WARP) skinny_kernel(struct skinny_args a)
 {
     enum { ROWS = 8 * TILES };
     __shared__ float sums[MAX_WARPS][MAX_TOKENS][ROWS + 1];
     int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP, g = lane / 4, t = lane % 4;
-    int begin = warp * a.slice, end = min(a.k, begin + a.slice), num_warps = (int)blockDim.x / WARP;
-    int first_row = (int)blockIdx.x * ROWS;
+    int begin = warp * a.slice, end = min(a.k, begin + a.slice);
+    int num_outputs = a.is_gated ? ROWS / 2 : ROWS, n = a.is_gated ? a.n / 2 : a.n;
+    int first = (int)blockIdx.x * num_outputs;
     const __nv_bfloat16 *rows[TILES];
     float acc[TILES][4];
     uint4 w[LOADS][TILES];
 
 #pragma unroll
     for (int i = 0; i < TILES; i++) {
-        rows[i] = a.weight + (size_t)min(first_row + i * 8 + g, a.n - 1) * (size_t)a.k + t * 8;
+        int j = i * 8 + g, row = min(first + j, n - 1);
+
+        if (a.is_gated && j >= ROWS / 2)
+            row = n + min(first + j - ROWS / 2, n - 1);
+        rows[i] = a.weight + (size_t)row * (size_t)a.k + t * 8;
         acc[i][0] = acc[i][1] = acc[i][2] = acc[i][3] = 0;
     }
 #pragma unroll
@@ -89,29 +110,30 @@ static __global__ void __launch_bounds__(MAX_WARPS *WARP) skinny_kernel(struct s
             sums[warp][g + e / 2 * 8][i * 8 + 2 * t + e % 2] = acc[i][e];
     }
     __syncthreads();
-    for (int i = (int)threadIdx.x; i < a.num_tokens * ROWS; i += (int)blockDim.x) {
-        int token = i / ROWS, row = first_row + i % ROWS;
-        T *y = (T *)a.y + (size_t)token * (size_t)a.n + row;
-        float sum = 0;
+    for (int i = (int)threadIdx.x; i < a.num_tokens * num_outputs; i += (int)blockDim.x) {
+        int token = a.is_gated ? i / (ROWS / 2) : i / ROWS;
+        int j = i - token * num_outputs, row = first + j;
+        T *y = (T *)a.y + (size_t)token * (size_t)n + row;
+        float sum;
 
-        if (row >= a.n)
+        if (row >= n)
             continue;
-        for (int j = 0; j < num_warps; j++)
-            sum += sums[j][token][i % ROWS];
-        if (a.bias)
-            sum += to_float(a.bias[row]);
+        sum = add_up<ROWS>(&a, sums, token, j, row);
+        if (a.is_gated)
+            sum = silu_mul(round_bf16(sum),
+                           round_bf16(add_up<ROWS>(&a, sums, token, num_outputs + j, n + row)));
         if (a.accumulate)
             sum += to_float(*y);
         store_float(y, sum);
     }
 }
 
-bool skinny_can(const struct linear_args *a)
+bool skinny_can(const struct layer_args *a)
 {
     return a->weight->dtype == DTYPE_BF16 && a->weight->k % 32 == 0 && a->num_tokens <= MAX_TOKENS;
 }
 
-bool skinny_always(const struct linear_args *a)
+bool skinny_always(const struct layer_args *a)
 {
     enum { LARGE = 1 << 24 }; /* elements of a weight from where cuBLAS may be as fast */
 
@@ -150,7 +172,7 @@ static cudaError_t skinny_any(struct stream *stream, struct skinny_args *args, i
     }
 }
 
-struct status skinny_launch(struct stream *stream, const struct linear_args *a, int number)
+struct status skinny_launch(struct stream *stream, const struct layer_args *a, int number)
 {
     struct skinny_args args = {};
     cudaError_t error;
@@ -163,6 +185,7 @@ struct status skinny_launch(struct stream *stream, const struct linear_args *a, 
     args.k = a->weight->k;
     args.num_tokens = a->num_tokens;
     args.accumulate = a->accumulate;
+    args.is_gated = a->wide != NULL;
     if (a->y_dtype == DTYPE_F32)
         error = skinny_any<float>(stream, &args, number);
     else

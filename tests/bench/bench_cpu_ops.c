@@ -15,8 +15,8 @@
 
 #include "common/clock.h"
 #include "kernels/cpu/cpu_count.h"
-#include "kernels/element.h"
 #include "kernels/cpu/pool.h"
+#include "kernels/element.h"
 #include "kernels/ops.h"
 #if defined(HAVE_DNNL)
 #include <dnnl.h>
@@ -48,7 +48,6 @@ enum kind {
     KIND_ATTENTION,
     KIND_O,
     KIND_GATE_UP,
-    KIND_SILU_MUL,
     KIND_DOWN,
     KIND_LM_HEAD,
     KIND_SAMPLE,
@@ -56,8 +55,8 @@ enum kind {
 };
 
 static const char *const kind_names[NUM_KINDS] = {
-    "start",    "embed",          "rmsnorm",  "linear qkv",  "rope_kv", "attention",
-    "linear o", "linear gate_up", "silu_mul", "linear down", "lm_head", "sample"};
+    "start",    "embed",   "rmsnorm",     "linear qkv", "rope_kv", "attention",
+    "linear o", "gate_up", "linear down", "lm_head",    "sample"};
 
 struct bench {
     const struct device_ops *dev;
@@ -406,11 +405,12 @@ static void put_step(struct bench *b, int32_t num_rows, int32_t extend_len)
                                  .results = b->results,
                                  .step_counter = &b->step_counter,
                                  .workspace = b->workspace};
-    struct silu_mul_args silu_mul = {.dtype = b->dtype,
-                                     .y = b->narrow,
-                                     .x = b->wide,
-                                     .num_tokens = num_tokens,
-                                     .inner_size = INNER};
+    struct gate_up_args gate_up = {.dtype = b->dtype,
+                                   .y = b->narrow,
+                                   .wide = b->wide,
+                                   .x = b->h,
+                                   .num_tokens = num_tokens,
+                                   .inner_size = INNER};
 
     b->num_events = 0;
     mark(b, KIND_BEGIN);
@@ -422,9 +422,9 @@ static void put_step(struct bench *b, int32_t num_rows, int32_t extend_len)
         put_attention(b, i, num_tokens, num_rows);
         put_linear(b, b->o[i], b->x, b->narrow, num_tokens, true, KIND_O);
         put_rmsnorm(b, NULL, num_tokens);
-        put_linear(b, b->gate_up[i], b->wide, b->h, num_tokens, false, KIND_GATE_UP);
-        must(b->k->silu_mul(b->stream, &silu_mul));
-        mark(b, KIND_SILU_MUL);
+        gate_up.weight = b->gate_up[i];
+        must(b->k->gate_up(b->stream, &gate_up));
+        mark(b, KIND_GATE_UP);
         put_linear(b, b->down[i], b->x, b->narrow, num_tokens, true, KIND_DOWN);
     }
     put_rmsnorm(b, b->cu_seqlens_q, num_rows);

@@ -121,7 +121,7 @@ static void report(const char *name, double us, double bytes, double flops)
     fflush(stdout);
 }
 
-/* ---- rows: rmsnorm, silu_mul, rope_kv ---- */
+/* ---- rows: rmsnorm, rope_kv ---- */
 
 struct rows_case {
     void *x, *y, *weight, *k_cache, *v_cache;
@@ -148,17 +148,6 @@ static void put_rmsnorm(void *state, int i)
                                       .hidden_size = c->size,
                                       .eps = 1e-6f};
     ok(backend.kernels->rmsnorm(stream, &args));
-}
-
-static void put_silu_mul(void *state, int i)
-{
-    struct rows_case *c = state;
-    const struct silu_mul_args args = {.dtype = DTYPE_BF16,
-                                       .y = copy_of(c->y, c, i),
-                                       .x = copy_of(c->x, c, i),
-                                       .num_tokens = c->tokens,
-                                       .inner_size = c->size};
-    ok(backend.kernels->silu_mul(stream, &args));
 }
 
 static void put_rope_kv(void *state, int i)
@@ -209,32 +198,44 @@ static void bench_rows(const char *what, void (*put)(void *, int), int32_t token
 
 /* ---- linear ---- */
 
+enum product { PLAIN, SUM, GATE_UP };
+
 struct linear_case {
     struct linear_weight *weights[64];
     int num_weights;
-    void *x, *y;
+    void *x, *y, *narrow;
     enum dtype y_dtype;
-    int32_t tokens;
-    bool accumulate;
+    int32_t tokens, n;
+    enum product product;
 };
 
 static void put_linear(void *state, int i)
 {
     struct linear_case *c = state;
+    const struct gate_up_args gate_up = {.dtype = DTYPE_BF16,
+                                         .weight = c->weights[i % c->num_weights],
+                                         .y = c->narrow,
+                                         .wide = c->y,
+                                         .x = c->x,
+                                         .num_tokens = c->tokens,
+                                         .inner_size = c->n / 2};
     const struct linear_args args = {.weight = c->weights[i % c->num_weights],
                                      .y = c->y,
                                      .x = c->x,
                                      .y_dtype = c->y_dtype,
                                      .num_tokens = c->tokens,
-                                     .accumulate = c->accumulate};
-    ok(backend.kernels->linear(stream, &args));
+                                     .accumulate = c->product == SUM};
+    if (c->product == GATE_UP)
+        ok(backend.kernels->gate_up(stream, &gate_up));
+    else
+        ok(backend.kernels->linear(stream, &args));
 }
 
-static void bench_linear(const char *what, int32_t n, int32_t k, bool accumulate,
+static void bench_linear(const char *what, int32_t n, int32_t k, enum product product,
                          const int32_t *tokens, int num)
 {
-    struct linear_case c = {.accumulate = accumulate,
-                            .y_dtype = n > 100000 ? DTYPE_F32 : DTYPE_BF16};
+    struct linear_case c = {
+        .product = product, .n = n, .y_dtype = n > 100000 ? DTYPE_F32 : DTYPE_BF16};
     size_t size = (size_t)n * (size_t)k * 2;
     uint16_t *data;
     char name[128];
@@ -253,11 +254,13 @@ static void bench_linear(const char *what, int32_t n, int32_t k, bool accumulate
         ok(backend.kernels->linear_create(stream, &source, &c.weights[i]));
     }
     for (int i = 0; i < num; i++) {
-        double y_size = (double)tokens[i] * n * (double)dtype_size(c.y_dtype);
+        double wide = (double)tokens[i] * n * (double)dtype_size(c.y_dtype);
+        double y_size = product == GATE_UP ? wide / 2 : wide;
 
         c.tokens = tokens[i];
         c.x = random_dev((size_t)tokens[i] * (size_t)k * 2);
-        c.y = random_dev((size_t)y_size);
+        c.y = random_dev((size_t)wide);
+        c.narrow = random_dev((size_t)wide);
         snprintf(name, sizeof(name), "%s [%d, %d] x %d", what, n, k, tokens[i]);
         report(name, time_graph(put_linear, &c, tokens[i] > 1000 ? 8 : REPEATS),
                (double)size + (double)tokens[i] * k * 2 + y_size,
@@ -494,11 +497,12 @@ static void step_norm(const struct step_case *c)
 static void put_step(void *state, int i)
 {
     struct step_case *c = state;
-    const struct silu_mul_args silu = {.dtype = DTYPE_BF16,
-                                       .y = c->inner,
-                                       .x = c->wide,
-                                       .num_tokens = c->rows,
-                                       .inner_size = INNER};
+    struct gate_up_args gate_up = {.dtype = DTYPE_BF16,
+                                   .y = c->inner,
+                                   .wide = c->wide,
+                                   .x = c->normed,
+                                   .num_tokens = c->rows,
+                                   .inner_size = INNER};
 
     (void)i;
     for (int layer = 0; layer < LAYERS; layer++) {
@@ -512,8 +516,8 @@ static void put_step(void *state, int i)
         ok(backend.kernels->attention(stream, &c->attention));
         step_linear(c->o[layer], c->x, c->attended, true, DTYPE_BF16, c->rows);
         step_norm(c);
-        step_linear(c->gate_up[layer], c->wide, c->normed, false, DTYPE_BF16, c->rows);
-        ok(backend.kernels->silu_mul(stream, &silu));
+        gate_up.weight = c->gate_up[layer];
+        ok(backend.kernels->gate_up(stream, &gate_up));
         step_linear(c->down[layer], c->x, c->inner, true, DTYPE_BF16, c->rows);
     }
     step_norm(c);
@@ -665,22 +669,21 @@ static void bench_all(void)
 
         bench_rows("rmsnorm", put_rmsnorm, sizes[i], 1024, 1024, t * 1024 * 4);
         bench_rows("rmsnorm", put_rmsnorm, sizes[i], 5120, 5120, t * 5120 * 4);
-        bench_rows("silu_mul", put_silu_mul, sizes[i], 3072, 6144, t * 3072 * 6);
         bench_rows("rope_kv", put_rope_kv, sizes[i], 4096, 4096,
                    t * (3072 * 4 + 1024 * 2 + 2048 * 2 + 512));
     }
     bench_load();
-    bench_linear("qkv", 4096, 1024, false, few, 8);
-    bench_linear("o", 1024, 2048, true, few, 8);
-    bench_linear("gate_up", 6144, 1024, false, few, 8);
-    bench_linear("down", 1024, 3072, true, few, 8);
-    bench_linear("lm_head", 151936, 1024, false, few, 8);
-    bench_linear("big qkv", 7168, 5120, false, few, 8);
-    bench_linear("big o", 5120, 5120, true, few, 8);
-    bench_linear("big gate_up", 34816, 5120, false, few, 8);
-    bench_linear("big down", 5120, 17408, true, few, 8);
-    bench_linear("many qkv", 4096, 1024, false, many, 2);
-    bench_linear("many gate_up", 6144, 1024, false, many, 2);
+    bench_linear("qkv", 4096, 1024, PLAIN, few, 8);
+    bench_linear("o", 1024, 2048, SUM, few, 8);
+    bench_linear("gate_up", 6144, 1024, GATE_UP, few, 8);
+    bench_linear("down", 1024, 3072, SUM, few, 8);
+    bench_linear("lm_head", 151936, 1024, PLAIN, few, 8);
+    bench_linear("big qkv", 7168, 5120, PLAIN, few, 8);
+    bench_linear("big o", 5120, 5120, SUM, few, 8);
+    bench_linear("big gate_up", 34816, 5120, GATE_UP, few, 8);
+    bench_linear("big down", 5120, 17408, SUM, few, 8);
+    bench_linear("many qkv", 4096, 1024, PLAIN, many, 2);
+    bench_linear("many gate_up", 6144, 1024, GATE_UP, many, 2);
     for (int heads = 16; heads <= 40; heads += 24) {
         bench_attention(1, 1, 512, 0, heads, 16, 512);
         bench_attention(1, 1, 4096, 0, heads, 16, 4096);

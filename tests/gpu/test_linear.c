@@ -162,6 +162,66 @@ START_TEST(large_products_repeat)
 }
 END_TEST
 
+static void check_gate_up(enum dtype dtype, int32_t inner, int32_t k, int32_t tokens,
+                          bool with_bias)
+{
+    struct linear_part parts[2];
+    struct linear_weight *weight[RIG_NUM] = {NULL};
+    struct twin x = twin_random(dtype, (size_t)tokens * (size_t)k, 1);
+    size_t y_len = (size_t)tokens * (size_t)inner;
+    struct twin y = twin_poisoned(y_len * dtype_size(dtype));
+    struct twin wide = twin_poisoned(2 * y_len * dtype_size(dtype));
+    void *data[4];
+
+    for (int i = 0; i < 2; i++) {
+        data[i] = host_random(dtype, (size_t)inner * (size_t)k, 0.1f);
+        data[2 + i] = host_random(dtype, (size_t)inner, 1);
+        parts[i] = (struct linear_part){
+            .data = data[i], .dtype = dtype, .n = inner, .bias = with_bias ? data[2 + i] : NULL};
+    }
+    for (int s = 0; s < RIG_NUM; s++) {
+        const struct linear_source source = {
+            .parts = parts, .num_parts = 2, .k = k, .dtype = dtype};
+
+        rig_ok(rig[s].backend.kernels->linear_create(rig[s].stream, &source, &weight[s]));
+        const struct gate_up_args args = {.dtype = dtype,
+                                          .weight = weight[s],
+                                          .y = y.at[s],
+                                          .wide = wide.at[s],
+                                          .x = x.at[s],
+                                          .num_tokens = tokens,
+                                          .inner_size = inner};
+        rig_ok(rig[s].backend.kernels->gate_up(rig[s].stream, &args));
+    }
+    twin_compare(&y, dtype, y_len, 2 * rig_tolerance(dtype), "gate_up");
+    for (int s = 0; s < RIG_NUM; s++)
+        rig[s].backend.kernels->linear_destroy(&weight[s]);
+    for (int i = 0; i < 4; i++)
+        free(data[i]);
+}
+
+START_TEST(gate_up_agrees)
+{
+    static const int32_t shapes[][2] = {{1, 8},     {7, 13},      {36, 64},     {96, 576},
+                                        {100, 200}, {1536, 1024}, {3072, 1024}, {820, 4608}};
+    static const int32_t tokens[] = {0, 1, 6, 9, 16, 17, 64, 100, 200, 256, 300};
+
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+        for (size_t j = 0; j < sizeof(tokens) / sizeof(tokens[0]); j++) {
+            int32_t inner = shapes[i][0], k = shapes[i][1], t = tokens[j];
+
+            if ((int64_t)inner * k > 1000000 && j % 3 != i % 3) /* the cpu is slow */
+                continue;
+            check_gate_up(DTYPE_BF16, inner, k, t, j % 2);
+            if ((int64_t)inner * k < 100000)
+                check_gate_up(DTYPE_F32, inner, k, t, j % 2);
+        }
+    }
+    check_gate_up(DTYPE_BF16, 8704, 1024, 1, false); /* large: all ways compete */
+    check_gate_up(DTYPE_BF16, 8704, 1024, 12, true);
+}
+END_TEST
+
 START_TEST(linear_with_bias_and_sums)
 {
     for (int32_t tokens = 1; tokens < 40; tokens += 13) {
@@ -267,4 +327,4 @@ START_TEST(moe_agrees)
 END_TEST
 
 RIG_MAIN("linear", linear_agrees, split_layers_agree, large_weights_agree, large_products_repeat,
-         linear_with_bias_and_sums, weights_are_converted, moe_agrees)
+         gate_up_agrees, linear_with_bias_and_sums, weights_are_converted, moe_agrees)

@@ -1,5 +1,5 @@
 /*
- * test_operators.c - the small operators of a step: step_begin, embed, rmsnorm, rope_kv, silu_mul.
+ * test_operators.c - the small operators of a step: step_begin, embed, rmsnorm, rope_kv.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -62,32 +62,6 @@ START_TEST(rmsnorm_picks_last_tokens)
             rig_ok(rig[s].backend.kernels->rmsnorm(rig[s].stream, &args));
         }
         twin_compare(&y, dtypes[d], ROWS * HIDDEN, rig_tolerance(dtypes[d]), "rmsnorm");
-    }
-}
-END_TEST
-
-START_TEST(silu_mul_agrees)
-{
-    static const int32_t sizes[] = {1, 12, 33, 768, 3072};
-
-    for (int d = 0; d < NUM_DTYPES; d++) {
-        for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-            for (int32_t tokens = 0; tokens < 10; tokens += 3) {
-                size_t n = (size_t)sizes[i] * (size_t)tokens;
-                struct twin x = twin_random(dtypes[d], 2 * n, 4);
-                struct twin y = twin_poisoned(n * dtype_size(dtypes[d]));
-
-                for (int s = 0; s < RIG_NUM; s++) {
-                    const struct silu_mul_args args = {.dtype = dtypes[d],
-                                                       .y = y.at[s],
-                                                       .x = x.at[s],
-                                                       .num_tokens = tokens,
-                                                       .inner_size = sizes[i]};
-                    rig_ok(rig[s].backend.kernels->silu_mul(rig[s].stream, &args));
-                }
-                twin_compare(&y, dtypes[d], n, rig_tolerance(dtypes[d]), "silu_mul");
-            }
-        }
     }
 }
 END_TEST
@@ -293,5 +267,5 @@ START_TEST(limits_are_told_by_name)
 }
 END_TEST
 
-RIG_MAIN("operators", rmsnorm_agrees, rmsnorm_picks_last_tokens, silu_mul_agrees, embed_agrees,
-         rope_kv_agrees, step_begin_scatters, limits_are_told_by_name)
+RIG_MAIN("operators", rmsnorm_agrees, rmsnorm_picks_last_tokens, embed_agrees, rope_kv_agrees,
+         step_begin_scatters, limits_are_told_by_name)

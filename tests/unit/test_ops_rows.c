@@ -1,4 +1,4 @@
-/* test_ops_rows.c - the operators that work on each token by itself: embed, rmsnorm, silu_mul,
+/* test_ops_rows.c - the operators that work on each token by itself: embed, rmsnorm, gate_up,
  * rope_kv. */
 #include "tests/unit/ops_fixture.h"
 
@@ -123,21 +123,46 @@ START_TEST(rmsnorm_equals_float64)
 }
 END_TEST
 
-static void check_silu_mul(const struct ops *ops, enum dtype dtype)
+/* A weight that leaves x as it is. */
+static struct linear_weight *identity(const struct ops *ops, enum dtype dtype, size_t size)
 {
-    static const int32_t shapes[][2] = {{0, 4}, {1, 1}, {3, 5}, {40, 48}, {2, 1536}, {64, 333}};
+    struct linear_weight *weight = NULL;
+    void *data = calloc(size * size, dtype_size(dtype));
+
+    ck_assert_ptr_nonnull(data);
+    for (size_t i = 0; i < size; i++)
+        element_store(data, dtype, i * size + i, 1);
+    const struct linear_part part = {.data = data, .dtype = dtype, .n = (int32_t)size};
+    const struct linear_source source = {
+        .parts = &part, .num_parts = 1, .k = (int32_t)size, .dtype = dtype};
+    ck_assert_int_eq(ops->kernels->linear_create(ops->stream, &source, &weight).code, STATUS_OK);
+    ck_assert_int_eq(device_cpu.stream_sync(ops->stream).code, STATUS_OK);
+    free(data);
+    return weight;
+}
+
+static void check_gate_up(const struct ops *ops, enum dtype dtype)
+{
+    static const int32_t shapes[][2] = {{0, 4}, {1, 1}, {3, 5}, {40, 48}, {2, 512}, {64, 333}};
 
     for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
         size_t num_tokens = (size_t)shapes[i][0], size = (size_t)shapes[i][1];
         void *x = ops_array(dtype, num_tokens * 2 * size, 12, i);
+        void *wide = ops_alloc(num_tokens * 2 * size * dtype_size(dtype));
         void *y = ops_alloc(num_tokens * size * dtype_size(dtype));
+        struct linear_weight *weight = identity(ops, dtype, 2 * size);
         if (num_tokens > 1) { /* far out, where e^-x is infinite or zero */
             element_store(x, dtype, 0, -200);
             element_store(x, dtype, 1, 200);
         }
-        struct silu_mul_args args = {
-            .dtype = dtype, .y = y, .x = x, .num_tokens = shapes[i][0], .inner_size = shapes[i][1]};
-        ops_finish(ops, ops->kernels->silu_mul(ops->stream, &args));
+        struct gate_up_args args = {.dtype = dtype,
+                                    .weight = weight,
+                                    .y = y,
+                                    .wide = wide,
+                                    .x = x,
+                                    .num_tokens = shapes[i][0],
+                                    .inner_size = shapes[i][1]};
+        ops_finish(ops, ops->kernels->gate_up(ops->stream, &args));
         for (size_t t = 0; t < num_tokens; t++) {
             for (size_t j = 0; j < size; j++) {
                 double gate = ops_at(x, dtype, t * 2 * size + j);
@@ -147,14 +172,16 @@ static void check_silu_mul(const struct ops *ops, enum dtype dtype)
                 ops_check_near(ops_at(y, dtype, t * size + j), want, tolerance + 1e-30);
             }
         }
+        ops->kernels->linear_destroy(&weight);
         free(y);
+        free(wide);
         free(x);
     }
 }
 
-START_TEST(silu_mul_equals_float64)
+START_TEST(gate_up_equals_float64)
 {
-    for_all_sets(check_silu_mul);
+    for_all_sets(check_gate_up);
 }
 END_TEST
 
@@ -267,5 +294,5 @@ START_TEST(rope_kv_equals_float64)
 }
 END_TEST
 
-CHECK_MAIN("ops_rows", embed_copies_rows, rmsnorm_equals_float64, silu_mul_equals_float64,
+CHECK_MAIN("ops_rows", embed_copies_rows, rmsnorm_equals_float64, gate_up_equals_float64,
            rope_kv_equals_float64)
