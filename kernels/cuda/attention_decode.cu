@@ -460,8 +460,12 @@ struct status attention_decode_launch(struct stream *stream, const struct attent
 {
     struct decode_args args = {*a, page_shift_of(a->page_size), 1, MIN_SPLIT, stream->counters};
     bool one_tile = a->num_qo_heads / a->num_kv_heads <= HEADS;
+    int64_t items = (int64_t)a->num_rows * a->num_kv_heads, sms = stream->device->num_sms;
     /* with few rows more warps share one, so that fewer splits are needed */
-    bool few = (int64_t)a->num_rows * a->num_kv_heads <= stream->device->num_sms;
+    bool few = items <= sms;
+    /* Three blocks an SM have registers for more loads under way; four, where all are at work at
+     * once by that, or share rows. */
+    bool three = items > 4 * sms || (items > 2 * sms && items <= 3 * sms);
     cudaError_t error;
 
     if (a->head_dim <= 64 && one_tile)
@@ -470,8 +474,9 @@ struct status attention_decode_launch(struct stream *stream, const struct attent
     else if (a->head_dim <= 64)
         error = decode<64, 2, 4, 3, false>(stream, &args);
     else if (a->head_dim <= 128 && one_tile)
-        error = few ? decode<128, 1, 8, 1, true>(stream, &args)
-                    : decode<128, 1, 4, 4, false>(stream, &args);
+        error = few     ? decode<128, 1, 8, 1, true>(stream, &args)
+                : three ? decode<128, 1, 4, 3, false>(stream, &args)
+                        : decode<128, 1, 4, 4, false>(stream, &args);
     else if (a->head_dim <= 128)
         error = decode<128, 2, 4, 2, false>(stream, &args);
     else
