@@ -20,15 +20,29 @@ static struct status send_one(struct answers *answers, const struct client_queue
     return status;
 }
 
+/* Until the socket takes no more: then NO_SPACE. */
+static struct status send_unsent(struct answers *answers, struct client_queues *clients,
+                                 struct client_queue *client, int64_t now_ns)
+{
+    while (client->first_unsent) {
+        struct status status = send_one(answers, client, client_queue_unsent(client));
+        if (status.code)
+            return status;
+        client_queue_drop_unsent(clients, client, now_ns);
+    }
+    return status_ok();
+}
+
 void answers_send(struct answers *answers, struct client_queues *clients,
                   struct client_queue *client, struct bytes answer)
 {
-    struct status status = status_ok();
+    int64_t now_ns = clock_now_ns();
+    struct status status = send_unsent(answers, clients, client, now_ns);
 
     if (!client->first_unsent)
         status = send_one(answers, client, answer);
     if (client->first_unsent || status.code == STATUS_NO_SPACE)
-        status = client_queue_hold(clients, client, answer, clock_now_ns());
+        status = client_queue_hold(clients, client, answer, now_ns);
     if (status.code) /* gone: there is nobody to tell */
         answers->num_lost++;
 }
@@ -56,15 +70,10 @@ static bool is_patient(const struct client_queue *client, int64_t now_ns)
 bool answers_retry(struct answers *answers, struct client_queues *clients,
                    struct client_queue *client, int64_t now_ns)
 {
-    while (client->first_unsent) {
-        struct status status = send_one(answers, client, client_queue_unsent(client));
-        if (status.code == STATUS_NO_SPACE && is_patient(client, now_ns))
-            return true;
-        if (status.code) {
-            lose_all(answers, clients, client, now_ns, status.msg);
-            return false;
-        }
-        client_queue_drop_unsent(clients, client, now_ns);
-    }
-    return true;
+    struct status status = send_unsent(answers, clients, client, now_ns);
+
+    if (!status.code || (status.code == STATUS_NO_SPACE && is_patient(client, now_ns)))
+        return true;
+    lose_all(answers, clients, client, now_ns, status.msg);
+    return false;
 }

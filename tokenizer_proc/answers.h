@@ -12,7 +12,7 @@
 #include "proto/link.h"
 #include "tokenizer_proc/client_queue.h"
 
-enum { ANSWERS_RETRY_MS = 20 }; /* between attempts to send what was kept */
+enum { ANSWERS_RETRY_MS = 2 }; /* between attempts to send what was kept */
 
 struct answers {
     struct link *endpoint; /* borrowed: the ROUTER */
@@ -21,7 +21,8 @@ struct answers {
     struct log_limit lost_limit;
 };
 
-/* What the client does not take now waits in its queue, behind what waits already. */
+/* What the client does not take now waits in its queue, behind what waits already, which is tried
+ * first: ZeroMQ's pipe takes few at a time, so one that reads must not have to wait for a retry. */
 void answers_send(struct answers *answers, struct client_queues *clients,
                   struct client_queue *client, struct bytes answer);
 

@@ -112,6 +112,16 @@ struct job *client_queue_pop_done(struct client_queue *queue)
     return job;
 }
 
+/* Both wrap around when an answer goes. */
+static void count_unsent(struct client_queues *queues, struct client_queue *queue, size_t num,
+                         size_t num_bytes)
+{
+    queue->num_unsent += num;
+    queue->unsent_bytes += num_bytes;
+    queues->num_unsent += num;
+    queues->unsent_bytes += num_bytes;
+}
+
 struct status client_queue_hold(struct client_queues *queues, struct client_queue *queue,
                                 struct bytes answer, int64_t now_ns)
 {
@@ -130,7 +140,7 @@ struct status client_queue_hold(struct client_queues *queues, struct client_queu
         queues->num_blocked++;
     }
     queue->last_unsent = unsent;
-    queue->unsent_bytes += answer.size;
+    count_unsent(queues, queue, 1, answer.size + CLIENT_ANSWER_OVERHEAD);
     return status_ok();
 }
 
@@ -151,7 +161,7 @@ void client_queue_drop_unsent(struct client_queues *queues, struct client_queue 
     if (!unsent)
         return;
     queue->first_unsent = unsent->next;
-    queue->unsent_bytes -= unsent->size;
+    count_unsent(queues, queue, -1, -(unsent->size + CLIENT_ANSWER_OVERHEAD));
     queue->unsent_since_ns = now_ns;
     if (!queue->first_unsent) {
         queue->last_unsent = NULL;

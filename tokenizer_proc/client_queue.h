@@ -16,7 +16,11 @@
 #include "proto/messages.h"
 #include "tokenizer_proc/job.h"
 
-enum { CLIENT_MAX_PEER_BYTES = 256, CLIENT_NUM_BUCKETS = 1024 };
+enum {
+    CLIENT_MAX_PEER_BYTES = 256,
+    CLIENT_NUM_BUCKETS = 1024,
+    CLIENT_ANSWER_OVERHEAD = 32, /* bytes: what an unsent answer costs beside its own, about */
+};
 
 struct unsent_answer; /* opaque */
 
@@ -28,15 +32,16 @@ struct client_queue {
     struct job *first_job, *last_job; /* borrowed, by next_of_client */
     size_t num_jobs;
     struct unsent_answer *first_unsent, *last_unsent; /* owned */
-    size_t unsent_bytes;
-    int64_t unsent_since_ns; /* since when none of them has gone */
+    size_t num_unsent, unsent_bytes;                  /* with the overhead of each */
+    int64_t unsent_since_ns;                          /* since when none of them has gone */
 };
 
 struct client_queues {
     struct client_queue *buckets[CLIENT_NUM_BUCKETS]; /* owned */
     struct client_queue *newest;                      /* borrowed: of all, by older */
     size_t num_queues;
-    size_t num_blocked; /* of them, with unsent answers */
+    size_t num_blocked;              /* of them, with unsent answers */
+    size_t num_unsent, unsent_bytes; /* of all */
 };
 
 /* Frees all queues. The jobs are not theirs. */

@@ -468,8 +468,7 @@ void front_write_stats(const struct front *front, struct json_writer *out)
 {
     struct front_state state = {.num_pending = front->num_pending,
                                 .pending_bytes = front->pending_bytes,
-                                .num_clients = front->clients.num_queues,
-                                .num_blocked = front->clients.num_blocked,
+                                .clients = &front->clients,
                                 .queued_bytes = link_queued_bytes(front->scheduler),
                                 .answers = &front->answers,
                                 .is_draining = front->is_draining};

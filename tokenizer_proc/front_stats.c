@@ -25,8 +25,10 @@ void front_stats_write(const struct front_args *args, const struct front_counter
     json_end_object(out);
     json_put_uint(out, "pending", state->num_pending);
     json_put_uint(out, "pending_bytes", state->pending_bytes);
-    json_put_uint(out, "clients", state->num_clients);
-    json_put_uint(out, "clients_blocked", state->num_blocked);
+    json_put_uint(out, "clients", state->clients->num_queues);
+    json_put_uint(out, "clients_blocked", state->clients->num_blocked);
+    json_put_uint(out, "answers_unsent", state->clients->num_unsent);
+    json_put_uint(out, "answers_unsent_bytes", state->clients->unsent_bytes);
     json_put_uint(out, "scheduler_queued_bytes", state->queued_bytes);
     json_put_uint(out, "frames_in", counters->frames_in);
     json_put_uint(out, "bytes_in", counters->bytes_in);

@@ -22,8 +22,8 @@ struct front_counters {
 /* What is there at this moment. */
 struct front_state {
     size_t num_pending, pending_bytes; /* frames that are not answered */
-    size_t num_clients, num_blocked;   /* with frames under way; that do not read their answers */
-    size_t queued_bytes;               /* that the scheduler has not taken */
+    const struct client_queues *clients;
+    size_t queued_bytes; /* that the scheduler has not taken */
     const struct answers *answers;
     bool is_draining;
 };

@@ -426,6 +426,18 @@ class Pressure(TokenizerTest):
         self.assertEqual([self.receive(slow)["rid"] for _ in range(3000)], [f"{i}" for i in range(3000)])
         self.assertEqual(self.stats()["answers_lost"], 0)
 
+    def test_what_waited_goes_as_fast_as_the_client_reads(self):
+        self.serve()
+        number = 30000
+        for i in range(number):
+            self.client.send(pack(type="abort", rid=f"{i}", target="none"))
+        self.assertGreater(self.stats()["answers_unsent"], number // 2)
+        began = time.monotonic()
+        self.assertEqual([self.receive(self.client)["rid"] for _ in range(number)], [f"{i}" for i in range(number)])
+        self.assertLess(time.monotonic() - began, scaled(3))
+        stats = self.stats()
+        self.assertEqual([stats[key] for key in ("answers_unsent", "answers_unsent_bytes", "answers_lost")], [0, 0, 0])
+
     def test_a_client_that_does_not_read_at_all_loses_its_answers_and_its_requests(self):
         self.serve()
         slow = self.socket(zmq.DEALER, "front", identity=OTHER_CLIENT)

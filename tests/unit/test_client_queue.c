@@ -56,7 +56,9 @@ START_TEST(answers_wait_in_order)
     hold(queue, "first", 10);
     hold(queue, "second", 20);
     ck_assert_uint_eq(queues.num_blocked, 1);
-    ck_assert_uint_eq(queue->unsent_bytes, 11);
+    ck_assert_uint_eq(queues.num_unsent, 2);
+    ck_assert_uint_eq(queue->num_unsent, 2);
+    ck_assert_uint_eq(queue->unsent_bytes, 11 + 2 * CLIENT_ANSWER_OVERHEAD);
     ck_assert_int_eq(queue->unsent_since_ns, 10);
     ck_assert_mem_eq(client_queue_unsent(queue).data, "first", 5);
     client_queue_drop_unsent(&queues, queue, 50); /* it reads along: its time begins anew */
@@ -66,6 +68,7 @@ START_TEST(answers_wait_in_order)
     ck_assert_uint_eq(client_queue_unsent(queue).size, 0);
     ck_assert_uint_eq(queues.num_blocked, 0);
     client_queue_drop_unsent(&queues, queue, 70); /* of nothing: nothing */
+    ck_assert_uint_eq(queue->unsent_bytes, 0);
     client_queue_give(&queues, queue);
     ck_assert_uint_eq(queues.num_queues, 0);
 }
@@ -109,6 +112,8 @@ START_TEST(deinit_frees_what_is_left)
     client_queues_deinit(&queues);
     ck_assert_uint_eq(queues.num_queues, 0);
     ck_assert_uint_eq(queues.num_blocked, 0);
+    ck_assert_uint_eq(queues.num_unsent, 0);
+    ck_assert_uint_eq(queues.unsent_bytes, 0);
 }
 END_TEST
 
