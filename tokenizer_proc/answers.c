@@ -4,8 +4,13 @@
 #include "common/clock.h"
 
 /* For how long it may read nothing; and when so much waits for it. A single answer may be larger.
- */
-enum { MAX_STALL_MS = 10000, MANY_BYTES = 4 << 20, MAX_STALL_OF_MANY_MS = 1000 };
+ * Refusals are small, and more wait only for one that sends on and on without heeding them. */
+enum {
+    MAX_STALL_MS = 10000,
+    MANY_BYTES = 4 << 20,
+    MAX_STALL_OF_MANY_MS = 1000,
+    MAX_UNSENT = 1 << 18,
+};
 
 static struct status send_one(struct answers *answers, const struct client_queue *client,
                               struct bytes answer)
@@ -60,11 +65,17 @@ static void lose_all(struct answers *answers, struct client_queues *clients,
         log_info("answers to a client lost: %s (%lld more such lines)", why, (long long)skipped);
 }
 
+bool answers_are_many(const struct client_queue *client)
+{
+    return client->unsent_bytes > MANY_BYTES;
+}
+
 static bool is_patient(const struct client_queue *client, int64_t now_ns)
 {
-    int64_t max_ms = client->unsent_bytes > MANY_BYTES ? MAX_STALL_OF_MANY_MS : MAX_STALL_MS;
+    int64_t max_ms = answers_are_many(client) ? MAX_STALL_OF_MANY_MS : MAX_STALL_MS;
 
-    return now_ns - client->unsent_since_ns < max_ms * ns_per_ms;
+    return client->num_unsent <= MAX_UNSENT &&
+           now_ns - client->unsent_since_ns < max_ms * ns_per_ms;
 }
 
 bool answers_retry(struct answers *answers, struct client_queues *clients,

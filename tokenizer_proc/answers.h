@@ -26,8 +26,12 @@ struct answers {
 void answers_send(struct answers *answers, struct client_queues *clients,
                   struct client_queue *client, struct bytes answer);
 
-/* Tries again with what waits. False: the client has read nothing for too long, or is gone, and has
- * lost it. One that reads along, however slowly, does not. */
+/* So much waits for the client that no more should be done for it before it reads. */
+bool answers_are_many(const struct client_queue *client);
+
+/* Tries again with what waits. False: the client has read nothing for too long, or lets
+ * hundreds of thousands wait, or is gone, and has lost it. One that reads along, however slowly,
+ * and sends no more while it is refused, does not. */
 bool answers_retry(struct answers *answers, struct client_queues *clients,
                    struct client_queue *client, int64_t now_ns);
 

@@ -216,6 +216,11 @@ static void take_work(struct front *front, struct client_queue *client, struct j
         refuse(front, client, job, ERROR_SHUTTING_DOWN, "the server takes no more requests");
         return;
     }
+    if (answers_are_many(client)) {
+        refuse(front, client, job, ERROR_OVERLOADED,
+               "overloaded: read the answers that wait first");
+        return;
+    }
     if (!has_room(front, client, job))
         return;
     if (job->message.type == MESSAGE_GENERATE) {

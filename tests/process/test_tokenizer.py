@@ -438,6 +438,43 @@ class Pressure(TokenizerTest):
         stats = self.stats()
         self.assertEqual([stats[key] for key in ("answers_unsent", "answers_unsent_bytes", "answers_lost")], [0, 0, 0])
 
+    def test_a_client_with_many_answers_unread_is_overloaded_and_loses_none(self):
+        self.serve()
+        number = 0
+        while not self.stats()["errors"]:
+            for _ in range(100):
+                self.client.send(pack(type="tokenize", rid=f"{number}", prompt="x " * 3000))
+                number += 1
+        answers = [self.receive(self.client) for _ in range(number)]
+        self.assertEqual(len({answer["rid"] for answer in answers}), number)
+        self.assertEqual({answer.get("code") for answer in answers}, {None, "overloaded"})
+        self.assertIn("read the answers", [answer["message"] for answer in answers if "code" in answer][0])
+        self.assertEqual((self.stats()["answers_unsent"], self.stats()["answers_lost"]), (0, 0))
+        self.assert_works()
+
+    def test_a_client_that_floods_and_hardly_reads_takes_bounded_memory_and_holds_up_nobody(self):
+        self.serve()
+        slow = self.context.socket(zmq.DEALER)
+        self.sockets.append(slow)
+        slow.rcvhwm = 1  # so that each answer read is one that the tokenizer may send
+        slow.setsockopt(zmq.ROUTING_ID, OTHER_CLIENT)
+        slow.connect(self.endpoint("front"))
+        most, longest = 0, 0.0
+        for i in range(400000):
+            slow.send(pack(type="tokenize", rid=f"{i:0128}", prompt="x"))
+            if i % 20 == 0 and slow.poll(0):  # it does read
+                slow.recv()
+            if i % 2000 == 0:
+                began = time.monotonic()
+                self.ask(self.client, type="tokenize", rid="r", prompt="Once upon a time")
+                longest = max(longest, time.monotonic() - began)
+                most = max(most, self.stats()["answers_unsent_bytes"])
+        self.assertLess(longest, scaled(0.5))
+        self.assertLess(most, 80 << 20)
+        self.assertGreater(self.stats()["answers_lost"], 0)
+        self.assertEqual(self.receive(self.scheduler), {"type": "abort", "v": 1, "run": 7, "client": OTHER_CLIENT})
+        print(f"beside a flood: longest wait {longest * 1000:.1f} ms, at most {most >> 10} KiB of answers kept")
+
     def test_a_client_that_does_not_read_at_all_loses_its_answers_and_its_requests(self):
         self.serve()
         slow = self.socket(zmq.DEALER, "front", identity=OTHER_CLIENT)
