@@ -5,20 +5,27 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "common/file.h"
+#include "common/log.h"
 #include "scheduler_proc/record.h"
 
 struct record_file {
-    FILE *file; /* owned; its error flag remembers a failed write */
+    FILE *file;       /* owned; its error flag remembers a failed write */
+    const char *path; /* borrowed */
 };
 
 static void write_to(void *context, const void *data, size_t size)
 {
     struct record_file *file = context;
 
+    if (ferror(file->file)) /* a record that is cut replays, one with holes does not */
+        return;
     fwrite(data, 1, size, file->file);
+    if (ferror(file->file))
+        log_warn("%s: %s: the record ends here, the server goes on", file->path, strerror(errno));
 }
 
 struct status record_file_open(const char *path, struct scheduler *scheduler,
@@ -37,6 +44,7 @@ struct status record_file_open(const char *path, struct scheduler *scheduler,
         return fd < 0 ? status_errno(error, path)
                       : status_error(STATUS_NO_MEMORY, "%s: no memory", path);
     }
+    file->path = path;
     scheduler_record_to(scheduler, &(struct record_sink){.write = write_to, .context = file});
     *out = file;
     return status_ok();

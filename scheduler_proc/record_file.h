@@ -9,7 +9,9 @@
 
 struct record_file; /* opaque */
 
-/* Makes the file, for its owner only (prompts are in it), and records the scheduler into it. */
+/* Makes the file, for its owner only (prompts are in it), and records the scheduler into it. When
+ * it cannot be written any more, a log line says so at once, and nothing more is written. path:
+ * borrowed until the close. */
 MUST_CHECK struct status record_file_open(const char *path, struct scheduler *scheduler,
                                           struct record_file **out);
 /* STATUS_IO if anything of it could not be written. The scheduler must not be called any more. */

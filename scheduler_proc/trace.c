@@ -4,11 +4,16 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "common/log.h"
 
 enum { BUFFER_SIZE = 1 << 18 };
 
 struct trace {
-    FILE *file; /* owned */
+    FILE *file;       /* owned */
+    const char *path; /* borrowed */
+    bool has_failed;  /* and has said so: a trace that is cut is of use, one with holes is not */
 };
 
 static void name_track(struct trace *trace, enum trace_track track, const char *name)
@@ -31,6 +36,7 @@ struct status trace_open(const char *path, struct trace **out)
         free(trace);
         return status_errno(error, path);
     }
+    trace->path = path;
     setvbuf(trace->file, NULL, _IOFBF, BUFFER_SIZE);
     fputs("{\"traceEvents\":[\n", trace->file);
     name_track(trace, TRACE_SCHEDULER, "scheduler");
@@ -46,7 +52,8 @@ struct status trace_close(struct trace **out_trace)
 
     if (!trace)
         return status_ok();
-    fputs("\n]}\n", trace->file);
+    if (!trace->has_failed)
+        fputs("\n]}\n", trace->file);
     int has_failed = ferror(trace->file);
     has_failed |= fclose(trace->file);
     free(trace);
@@ -55,13 +62,22 @@ struct status trace_close(struct trace **out_trace)
                       : status_ok();
 }
 
+/* After each event. */
+static void look_at_file(struct trace *trace)
+{
+    if (!ferror(trace->file))
+        return;
+    trace->has_failed = true;
+    log_warn("%s: %s: the trace ends here, the server goes on", trace->path, strerror(errno));
+}
+
 /* Microseconds, as a number with three decimals. */
 #define US_FORMAT   "%lld.%03d"
 #define US_ARGS(ns) (long long)((ns) / 1000), (int)((ns) % 1000)
 
 void trace_add(struct trace *trace, const struct trace_span *span)
 {
-    if (!trace)
+    if (!trace || trace->has_failed)
         return;
     fprintf(trace->file,
             ",\n{\"name\":\"%s\",\"ph\":\"X\",\"pid\":1,\"tid\":%d,\"ts\":" US_FORMAT
@@ -72,16 +88,18 @@ void trace_add(struct trace *trace, const struct trace_span *span)
         fprintf(trace->file, ",\"args\":{\"step\":%lld,\"tokens\":%d,\"rows\":%d,\"wasted\":%d}",
                 (long long)span->step, span->num_tokens, span->num_rows, span->num_wasted);
     fputs("}", trace->file);
+    look_at_file(trace);
 }
 
 void trace_add_pages(struct trace *trace, const struct trace_pages *pages)
 {
-    if (!trace)
+    if (!trace || trace->has_failed)
         return;
     fprintf(trace->file,
             ",\n{\"name\":\"pages\",\"ph\":\"C\",\"pid\":1,\"ts\":" US_FORMAT
             ",\"args\":{\"free\":%d,\"cached\":%d,\"private\":%d}}",
             US_ARGS(pages->time_ns), pages->free, pages->cached, pages->private);
+    look_at_file(trace);
 }
 
 void trace_add_request(struct trace *trace, enum trace_request what, uint64_t uid, int64_t time_ns)
@@ -89,10 +107,11 @@ void trace_add_request(struct trace *trace, enum trace_request what, uint64_t ui
     static const char phases[] = {
         [TRACE_REQUEST_ARRIVAL] = 'b', [TRACE_REQUEST_FIRST] = 'n', [TRACE_REQUEST_END] = 'e'};
 
-    if (!trace)
+    if (!trace || trace->has_failed)
         return;
     fprintf(trace->file,
             ",\n{\"name\":\"request\",\"cat\":\"request\",\"ph\":\"%c\",\"pid\":1,\"tid\":%d,"
             "\"id\":\"%llu\",\"ts\":" US_FORMAT "}",
             phases[what], (int)TRACE_SCHEDULER, (unsigned long long)uid, US_ARGS(time_ns));
+    look_at_file(trace);
 }

@@ -7,7 +7,8 @@
  *   counters ("C")         pages by state, after each step
  *   async events           a span for each request, by its uid: "b" it has come, "n" its first
  *                          token, "e" its end
- * A NULL trace takes all of them and does nothing. Some 2 us and 1 KiB a step.
+ * A NULL trace takes all of them and does nothing. Some 2 us and 1 KiB a step. When the file cannot
+ * be written any more, a log line says so at once, and nothing more is written.
  */
 #ifndef SCHEDULER_PROC_TRACE_H
 #define SCHEDULER_PROC_TRACE_H
@@ -20,6 +21,7 @@ enum trace_track { TRACE_SCHEDULER = 1, TRACE_DEVICE = 2 };
 
 struct trace; /* opaque */
 
+/* path: borrowed until the close. */
 MUST_CHECK struct status trace_open(const char *path, struct trace **out);
 /* Ends the file. STATUS_IO if anything of it could not be written. */
 MUST_CHECK struct status trace_close(struct trace **trace);

@@ -390,6 +390,19 @@ def test_a_recorded_run_replays():
         assert set(codes) <= {0, 1} and codes.count(1) > 5, codes
 
 
+def test_a_full_disk_ends_trace_and_record_but_not_the_server():
+    for option in ("--trace", "--record"):
+        scheduler = Scheduler("--device", "sim", "--sim-step-us", 100, option, "/dev/full")
+        for uid in range(1, 41):
+            scheduler.request(uid, [uid] * 50, max_tokens=50, ignore_eos=True)
+            scheduler.wait(uid)
+        log = os.read(scheduler.process.stderr.fileno(), 1 << 16).decode()  # while it serves
+        assert log.count(f"/dev/full: No space left on device: the {option[2:]} ends here") == 1, log
+        scheduler.check_empty()
+        code, _, log = scheduler.stop()
+        assert code == 1 and "not all of it could be written" in log and "ends here" not in log, (code, log)
+
+
 def test_a_change_of_loops_changes_no_token():
     """Streams run while the loop is told to change again and again: each token comes once, and none is another."""
     seen = []
