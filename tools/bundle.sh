@@ -3,7 +3,7 @@
 #
 #   tools/bundle.sh [--out DIR] [--no-model] [--no-archive]
 #
-# Makes DIR (default: dist/minisgl) with bin/, lib/, launch.sh and the demo model, and DIR.tar.xz of it. On the other host:
+# Makes DIR (default: dist/minisgl) with bin/, lib/, launch.sh, README.txt and the demo model, and DIR.tar.xz of it. On the other host:
 #
 #   tar xf minisgl.tar.xz && minisgl/launch.sh --once "Once upon a time"
 #
@@ -64,6 +64,40 @@ mkdir -p "$out/bin" "$out/lib"
 cp "${programs[@]}" ${modules[@]+"${modules[@]}"} "$out/bin/"
 cp tools/launch.sh LICENSE "$out/"
 [ $model = no ] || cp -r tools/demo_model "$out/"
+
+write_readme() {
+    local start='./launch.sh --detach' which='the demo model in demo_model/; --model DIR serves another'
+    if [ $model = no ]; then
+        start='./launch.sh --detach --model DIR'
+        which='DIR, a Hugging Face directory'
+    fi
+    local gpu='This one was built for CPUs alone.'
+    [[ " ${modules[*]-}" != *minisgl_cuda* ]] || gpu="On an NVIDIA GPU: add --device cuda. CUDA's own libraries must be on this host."
+    cat <<EOF
+minisgl, a small LLM serving engine: the programs, and the libraries that they need.
+It runs from this folder; nothing is installed.
+
+Start a server in the background ($which):
+
+    $start
+
+Use it, look at it, stop it:
+
+    bin/minisgl generate "Once upon a time"
+    bin/minisgl chat
+    bin/minisgl status
+    ./launch.sh --stop
+
+The logs are in \$XDG_RUNTIME_DIR/minisgl/default/*.log, or, without that variable, in
+/tmp/minisgl-UID/default/*.log, where UID is the number that \`id -u\` prints. "default" is the
+server's name: --name NAME gives another.
+
+$gpu
+More options: ./launch.sh --help, bin/minisgl --help, and --help of each program in bin/.
+Licence: see LICENSE.
+EOF
+}
+write_readme >"$out/README.txt"
 
 # Everything but the C library's family, the compiler's, and CUDA's.
 keep_out='/(ld-linux|libc|libm|libpthread|libdl|librt|libresolv|libstdc\+\+|libgcc_s|libcuda|libcudart|libcublas|libcublasLt|libnvidia[^/]*)[.-]'

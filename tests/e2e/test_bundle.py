@@ -29,6 +29,23 @@ def bundle(folder):
     return out
 
 
+def follow_readme(out, env):
+    """Its commands do what it says, as they stand there."""
+    readme = (out / "README.txt").read_text()
+    commands = [line.strip() for line in readme.splitlines() if line.startswith("    ")]
+    assert [command.split()[0] for command in commands] == ["./launch.sh", *["bin/minisgl"] * 3, "./launch.sh"], readme
+    said = []
+    for command in commands:
+        result = subprocess.run(
+            command, shell=True, cwd=out, env=env, capture_output=True, text=True, timeout=scaled(60), stdin=subprocess.DEVNULL
+        )
+        assert result.returncode == 0, (command, result)
+        said.append(result.stdout)
+    assert len(said[1]) > 20 and "server 'default'" in said[3], said
+    run_dir = pathlib.Path(env["MINISGL_RUN_DIR"])
+    assert "/default/*.log" in readme and len(list(run_dir.glob("default/*.log"))) >= 3, list(run_dir.glob("*/*"))
+
+
 def test_bundle_holds_its_libraries_and_runs():
     with tempfile.TemporaryDirectory() as folder:
         out = bundle(folder)
@@ -41,6 +58,7 @@ def test_bundle_holds_its_libraries_and_runs():
                 assert str(out / "lib") in where or f"{out}/bin/../lib" in where, (program.name, line)
         env = {"PATH": "/usr/bin:/bin", "MINISGL_RUN_DIR": str(pathlib.Path(folder) / "run")}
         env |= {name: value for name, value in os.environ.items() if name.endswith("SAN_OPTIONS")}
+        follow_readme(out, env)
         result = subprocess.run(
             [str(out / "launch.sh"), "--once", "Once upon a time", "--max-tokens", "12"],
             env=env,
