@@ -303,6 +303,21 @@ size_t link_queued_bytes(const struct link *link)
     return link->queued_bytes;
 }
 
+/* ZeroMQ hears of room in a full pipe when it looks for messages from its own threads, which a send
+ * does once in a millisecond at most, and a query of events at once. */
+static int send_peer(struct link *link, const uint8_t *peer, size_t size)
+{
+    int sent = zmq_send(link->handle, peer, size, ZMQ_DONTWAIT | ZMQ_SNDMORE);
+    int events;
+    size_t events_size = sizeof(events);
+
+    if (sent >= 0 || errno != EAGAIN)
+        return sent;
+    if (zmq_getsockopt(link->handle, ZMQ_EVENTS, &events, &events_size) < 0)
+        return -1;
+    return zmq_send(link->handle, peer, size, ZMQ_DONTWAIT | ZMQ_SNDMORE);
+}
+
 struct status link_send_to(struct link *link, const struct bytes *peer, const void *data,
                            size_t size)
 {
@@ -311,7 +326,7 @@ struct status link_send_to(struct link *link, const struct bytes *peer, const vo
 
     if (link->kind == LINK_REP && peer_size > 0)
         has_delimiter = peer->data[--peer_size] != 0;
-    if (zmq_send(link->handle, peer->data, peer_size, ZMQ_DONTWAIT | ZMQ_SNDMORE) < 0)
+    if (send_peer(link, peer->data, peer_size) < 0)
         return errno == EAGAIN ? status_error(STATUS_NO_SPACE, "the peer does not read")
                                : status_error(STATUS_GONE, "the peer is not connected");
     /* Once the first part is taken the others are too: pipes count whole messages. */

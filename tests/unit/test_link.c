@@ -212,6 +212,33 @@ START_TEST(would_block_means_slow)
 }
 END_TEST
 
+/* At once, though ZeroMQ looks for room in a full pipe only now and then. */
+START_TEST(a_peer_that_has_read_all_takes_more)
+{
+    enum { ROUNDS = 200, MAX_FRAMES = 2000 };
+    struct client_id id = client_of(1);
+    struct bytes peer = {.data = id.bytes, .size = sizeof(id.bytes)};
+
+    setup();
+    struct link *router = open_at(LINK_ROUTER, true, endpoint, NULL);
+    struct link *dealer = open_at(LINK_DEALER, false, endpoint, &id);
+    send_text(dealer, "hello");
+    receive(router);
+    for (int round = 0; round < ROUNDS; round++) {
+        int num_taken = 0;
+        while (num_taken < MAX_FRAMES && link_send_to(router, &peer, "x", 1).code == STATUS_OK)
+            num_taken++;
+        for (int i = 0; i < num_taken; i++)
+            receive(dealer);
+        ck_assert_int_eq(link_send_to(router, &peer, "y", 1).code, STATUS_OK);
+        expect(dealer, "y");
+    }
+    link_close(&dealer, 0);
+    link_close(&router, 0);
+    teardown();
+}
+END_TEST
+
 START_TEST(rep_answers_every_kind_of_asker)
 {
     setup();
@@ -522,8 +549,9 @@ END_TEST
 
 CHECK_MAIN("link", frames_queue_before_anybody_is_there_and_keep_their_order,
            a_full_queue_refuses_and_stays_as_it_was, a_router_knows_its_peers,
-           would_block_means_slow, rep_answers_every_kind_of_asker,
-           messages_of_several_parts_are_no_message, a_served_ipc_path_is_not_taken_over,
+           would_block_means_slow, a_peer_that_has_read_all_takes_more,
+           rep_answers_every_kind_of_asker, messages_of_several_parts_are_no_message,
+           a_served_ipc_path_is_not_taken_over,
            a_stale_ipc_file_is_replaced_and_another_file_is_not,
            endpoints_beyond_loopback_want_keys, curve_lets_known_clients_in_and_no_others,
            closing_delivers_what_it_can_and_never_hangs, an_idle_wait_costs_nothing,
