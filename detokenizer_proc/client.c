@@ -120,7 +120,7 @@ struct status client_add_refusal(struct client *client, uint64_t uid, enum error
         memcpy(refusal->bytes + rid.size, message.data, message.size);
     *(client->last_refusal ? &client->last_refusal->next : &client->first_refusal) = refusal;
     client->last_refusal = refusal;
-    client->unsent_bytes += refusal_bytes(refusal);
+    client->refusal_bytes += refusal_bytes(refusal);
     return status_ok();
 }
 
@@ -128,7 +128,7 @@ void client_drop_refusal(struct client *client)
 {
     struct refusal *refusal = client->first_refusal;
 
-    client->unsent_bytes -= refusal_bytes(refusal);
+    client->refusal_bytes -= refusal_bytes(refusal);
     client->first_refusal = refusal->next;
     if (!client->first_refusal)
         client->last_refusal = NULL;
@@ -164,7 +164,7 @@ struct status client_next_message(struct client *client, struct arena *arena, st
         *out = (struct message){.type = MESSAGE_HELLO_OK, .presence = client_presence(client)};
         return status_ok();
     }
-    if (!refusal)
+    if (client->first_pending)
         return build_deltas(client, arena, out);
     *out = (struct message){
         .type = MESSAGE_ERROR,

@@ -31,7 +31,8 @@ struct client {
     int32_t num_in_message; /* of them, the first, are in the message that was built last */
     struct refusal *first_refusal, *last_refusal; /* owned */
     bool owes_hello_ok;
-    size_t unsent_bytes; /* of all pending replies and refusals */
+    size_t unsent_bytes;  /* of all pending replies */
+    size_t refusal_bytes; /* of all refusals */
 
     int64_t blocked_since_ns; /* 0, or since when its socket has taken nothing */
     int64_t stalled_since_ns; /* the same, but begun anew when its requests were ended for it */
@@ -71,9 +72,9 @@ static inline struct presence_msg client_presence(const struct client *client)
     return (struct presence_msg){.session = client->session, .num_sent = client->num_sent};
 }
 
-/* What is to be sent next, borrowed from the client, its replies and the arena: hello_ok, error or
- * deltas (all that wait, unless that makes more than a frame should hold). Only if
- * client_has_unsent(). */
+/* What is to be sent next, borrowed from the client, its replies and the arena: hello_ok, deltas
+ * (all that wait, unless that makes more than a frame should hold), or an error: each refusal is a
+ * frame of its own, and text does not wait for thousands. Only if client_has_unsent(). */
 MUST_CHECK struct status client_next_message(struct client *client, struct arena *arena,
                                              struct message *out);
 

@@ -7,7 +7,9 @@
 
 enum {
     MAX_UNUSED_STOPS = 256,
-    MAX_UNSENT_FACTOR = 4, /* of max_unsent_bytes: all that may wait for one client */
+    MAX_UNSENT_FACTOR = 4,    /* of max_unsent_bytes: all text that may wait for one client */
+    MAX_REFUSALS_FACTOR = 64, /* the same of refusals, while it takes some; else four, */
+    MAX_REFUSALS_STALL_MS = 1000,
 };
 
 struct status detokenizer_init(struct detokenizer *d, const struct detokenizer_args *args)
@@ -298,7 +300,7 @@ void detokenizer_message_sent(struct detokenizer *d, struct client *client)
         client->owes_hello_ok = false;
         return;
     }
-    if (client->first_refusal) {
+    if (!client->first_pending) {
         client->num_sent += client->first_refusal->uid != 0; /* an error without is not counted */
         client_drop_refusal(client);
         return;
@@ -367,6 +369,16 @@ static void end_as_slow(struct detokenizer *d, struct client *client, int64_t no
     begin_stall(client, now_ns);
 }
 
+/* Refusals cannot be joined in a frame, nor let go, so many may wait for a client that reads. */
+static bool has_too_many_refusals(const struct detokenizer *d, const struct client *client,
+                                  int64_t now_ns)
+{
+    bool is_stalled = now_ns - client->blocked_since_ns > MAX_REFUSALS_STALL_MS * 1000000LL;
+    size_t factor = is_stalled ? MAX_UNSENT_FACTOR : MAX_REFUSALS_FACTOR;
+
+    return client->refusal_bytes > factor * d->args.max_unsent_bytes;
+}
+
 bool detokenizer_client_blocked(struct detokenizer *d, struct client *client, int64_t now_ns)
 {
     if (!client->blocked_since_ns) {
@@ -377,7 +389,8 @@ bool detokenizer_client_blocked(struct detokenizer *d, struct client *client, in
     }
     if (client->replies && is_slow(d, client, now_ns))
         end_as_slow(d, client, now_ns);
-    if (has_too_much(d, client) || now_ns - client->blocked_since_ns > d->args.max_blocked_ns) {
+    if (has_too_much(d, client) || has_too_many_refusals(d, client, now_ns) ||
+        now_ns - client->blocked_since_ns > d->args.max_blocked_ns) {
         detokenizer_client_gone(d, client);
         return false;
     }

@@ -26,8 +26,9 @@
 
 struct detokenizer_args {
     const struct vocabulary *vocabulary; /* borrowed */
-    /* A client is slow when so much has come since its socket began to take nothing, or four times
-     * as much waits in all; 0: 1 MiB. */
+    /* A client is slow when so much text has come since its socket began to take nothing, or four
+     * times as much waits in all; 0: 1 MiB. It is gone when 64 times as much waits in refusals, or
+     * four times and it has taken nothing for a second. */
     size_t max_unsent_bytes;
     int64_t max_stall_ns;   /* or when it has taken nothing for so long; 0: 10 s */
     int64_t max_blocked_ns; /* after so long without anything taken it counts as gone; 0: 60 s */

@@ -5,7 +5,7 @@
 
 static size_t check_client(const struct detokenizer *d, const struct client *client)
 {
-    size_t num_open = 0, unsent_bytes = 0;
+    size_t num_open = 0, unsent_bytes = 0, refusal_bytes = 0;
     int32_t num_pending = 0;
 
     assert(key_table_find(&d->clients_by_id, key_of_client(&client->id)) == client);
@@ -28,9 +28,9 @@ static size_t check_client(const struct detokenizer *d, const struct client *cli
     }
     assert(num_pending == client->num_pending);
     for (const struct refusal *r = client->first_refusal; r; r = r->next)
-        unsent_bytes += sizeof(*r) + r->rid_size + r->message_size;
-    assert(unsent_bytes == client->unsent_bytes);
-    (void)num_pending, (void)unsent_bytes;
+        refusal_bytes += sizeof(*r) + r->rid_size + r->message_size;
+    assert(unsent_bytes == client->unsent_bytes && refusal_bytes == client->refusal_bytes);
+    (void)num_pending, (void)unsent_bytes, (void)refusal_bytes;
     return num_open;
 }
 

@@ -18,7 +18,7 @@ void loop_stats_write(const struct detokenizer *d, const struct loop_counters *c
     size_t unsent_bytes = 0;
 
     for (const struct client *client = d->clients; client; client = client->older)
-        unsent_bytes += client->unsent_bytes;
+        unsent_bytes += client->unsent_bytes + client->refusal_bytes;
     json_writer_reset(out);
     json_begin_object(out);
     json_put_cstring(out, "process", "minisgl-detokenizer");

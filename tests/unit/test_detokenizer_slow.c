@@ -146,24 +146,107 @@ START_TEST(client_that_reads_too_little_is_ended_at_four_mebibytes)
 }
 END_TEST
 
-/* Refusals are kept when text is let go, so there the client itself has to go. */
-START_TEST(client_with_four_mebibytes_of_refusals_is_gone)
+/* Requests of client 0, until so much of refusals waits for it. */
+static void refuse(size_t num_kib)
 {
     const uint8_t message[1000] = {0};
     struct rejected_msg rejected = {
         .uid = 5, .code = ERROR_OVERLOADED, .message = {message, sizeof(message)}};
     struct reply_to reply_to = {.client = id_of(0), .rid = {(const uint8_t *)"5", 1}};
-    int n = 0;
+
+    while (find(0)->refusal_bytes < num_kib << 10)
+        detokenizer_take_rejected(&d, &rejected, &reply_to);
+}
+
+/* Client 0 reads a frame, which is more than the rig looks at; false: there is none. */
+static bool read_frame(enum message_type *out_type)
+{
+    struct client *client = find(0);
+    struct message message;
+
+    detokenizer_client_unblocked(&d, client);
+    if (!client_has_unsent(client))
+        return false;
+    ck_assert_int_eq(client_next_message(client, &arena, &message).code, STATUS_OK);
+    detokenizer_message_sent(&d, client);
+    arena_reset(&arena);
+    *out_type = message.type;
+    return true;
+}
+
+START_TEST(text_does_not_wait_for_refusals)
+{
+    enum message_type type;
 
     is_stuck[0] = true;
-    for (; find(0) && n < 10000; n++) {
-        detokenizer_take_rejected(&d, &rejected, &reply_to);
-        stall(0);
-    }
-    ck_assert_int_gt(n, 3900);
-    ck_assert_int_lt(n, 4200);
+    refuse(2);
+    first(1, (struct begin){0}, HELLO, FINISH_NONE);
+    deliver();
+    ck_assert(read_frame(&type));
+    ck_assert_int_eq(type, MESSAGE_DELTAS);
+    ck_assert(read_frame(&type));
+    ck_assert_int_eq(type, MESSAGE_ERROR);
+    next(1, WORLD, FINISH_LENGTH);
+    ck_assert(read_frame(&type));
+    ck_assert_int_eq(type, MESSAGE_DELTAS);
+    ck_assert(read_frame(&type));
+    ck_assert_int_eq(type, MESSAGE_ERROR);
+    ck_assert(!read_frame(&type));
     check_empty();
+}
+END_TEST
+
+/* Refusals cannot be let go as text can, but whoever reads them keeps its requests. */
+START_TEST(client_that_reads_its_refusals_keeps_its_requests)
+{
+    enum message_type type;
+
+    is_stuck[0] = true;
+    first(1, (struct begin){0}, HELLO, FINISH_NONE);
+    for (size_t num_mib = 10; num_mib <= 60; num_mib += 10) {
+        refuse(num_mib << 10);
+        stall(0);
+        stall(1);
+        ck_assert(read_frame(&type));
+    }
+    ck_assert_str_eq(aborted, "");
+    while (read_frame(&type))
+        ;
+    ck_assert_uint_eq(find(0)->refusal_bytes, 0);
+    is_stuck[0] = false;
+    next(1, WORLD, FINISH_LENGTH);
+    check_empty();
+    ck_assert_str_eq(got[0][1], " world[length]");
+}
+END_TEST
+
+START_TEST(client_that_stalls_before_four_mebibytes_of_refusals_is_gone)
+{
+    is_stuck[0] = true;
+    deliver();
+    refuse(5 << 10);
+    stall(0);
+    stall(1);
+    ck_assert_ptr_nonnull(find(0));
+    stall(1);
+    ck_assert_ptr_null(find(0));
     ck_assert_str_eq(aborted, " c0");
+    check_empty();
+}
+END_TEST
+
+START_TEST(client_with_64_mebibytes_of_refusals_is_gone)
+{
+    is_stuck[0] = true;
+    deliver();
+    refuse(63 << 10);
+    stall(0);
+    ck_assert_ptr_nonnull(find(0));
+    refuse(65 << 10);
+    stall(0);
+    ck_assert_ptr_null(find(0));
+    ck_assert_str_eq(aborted, " c0");
+    check_empty();
 }
 END_TEST
 
@@ -174,7 +257,10 @@ int main(void)
                                   slow_client_is_ended_at_a_mebibyte,
                                   what_waited_before_the_stall_does_not_count,
                                   client_that_reads_too_little_is_ended_at_four_mebibytes,
-                                  client_with_four_mebibytes_of_refusals_is_gone};
+                                  text_does_not_wait_for_refusals,
+                                  client_that_reads_its_refusals_keeps_its_requests,
+                                  client_that_stalls_before_four_mebibytes_of_refusals_is_gone,
+                                  client_with_64_mebibytes_of_refusals_is_gone};
 
     return run_tests("detokenizer_slow", tests, sizeof(tests) / sizeof(tests[0]));
 }
