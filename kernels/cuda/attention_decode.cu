@@ -463,9 +463,9 @@ struct status attention_decode_launch(struct stream *stream, const struct attent
     int64_t items = (int64_t)a->num_rows * a->num_kv_heads, sms = stream->device->num_sms;
     /* with few rows more warps share one, so that fewer splits are needed */
     bool few = items <= sms;
-    /* Three blocks an SM have registers for more loads under way; four, where all are at work at
-     * once by that, or share rows. */
-    bool three = items > 4 * sms || (items > 2 * sms && items <= 3 * sms);
+    /* Three blocks an SM have registers for more loads under way: where all are at work at once by
+     * that, and where they take two turns or three, and rows of unlike lengths count most. */
+    bool three = (items > 2 * sms && items <= 3 * sms) || (items > 4 * sms && items <= 12 * sms);
     cudaError_t error;
 
     if (a->head_dim <= 64 && one_tile)

@@ -1,19 +1,25 @@
 /*
  * linear.cu - y = x W^T + bias, or y += x W^T + bias, or gate_up: by cuBLASLt (and silu_mul.cu), or
  * by kernels of our own (skinny.cu for up to 16 tokens, linear_split.cu for up to 256), whichever
- * is the fastest. At the first use of a shape outside a captured graph all are timed
- * (linear_tune.cu), and the fastest stays: in a file, see algo_cache.h.
+ * is the fastest.
+ *
+ * cuBLAS counts by columns: y^T [n, T] = W [n, k] x^T [k, T], with W transposed from its point of
+ * view. Sums are float32 and TF32 is off. At the first use of a shape outside a captured graph the
+ * algorithms that the heuristic offers and our own kernels are timed in turn, on scratch memory,
+ * and the fastest stays: in a file, see algo_cache.h. What is timed is a layer between two small
+ * kernels, as it stands in a model, with W out of the cache: our own kernels overlap both.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/cuda/linear_product.cuh"
+#include "kernels/cuda/linear.cuh"
 
 extern "C" {
 #include "kernels/cuda/algo_cache.h"
 }
 
-enum { TUNER_SIZE = 4096 };
+enum { TUNER_SIZE = 4096, LT_CANDIDATES = 16, SPLIT_CANDIDATES = 12 };
+enum { MAX_CANDIDATES = LT_CANDIDATES + SKINNY_NUM + SPLIT_CANDIDATES };
 
 static_assert(sizeof(cublasLtMatmulAlgo_t) == ALGO_WORDS * sizeof(uint64_t), "algo_cache.h");
 
@@ -26,6 +32,12 @@ struct linear_tuner {
     bool is_untimed;          /* for sanitizers: the first algorithm that the heuristic offers */
     int forced_plan; /* for tests: what linear_split.cu can do goes its way of that place; or -1 */
     char card[256];
+};
+
+/* One product as cuBLAS wants it. */
+struct product {
+    cublasLtMatmulDescOpaque_t desc;
+    cublasLtMatrixLayoutOpaque_t w, x, y;
 };
 
 /* The entry of this key, or the free one where it belongs. */
@@ -120,6 +132,14 @@ void linear_tuner_destroy(struct linear_tuner **tuner)
     *tuner = NULL;
 }
 
+static struct status lt_status(cublasStatus_t error, const struct layer_args *a)
+{
+    if (error == CUBLAS_STATUS_SUCCESS)
+        return status_ok();
+    return status_error(STATUS_DEVICE, "linear [%d, %d] over %d tokens: cuBLAS error %d",
+                        a->weight->n, a->weight->k, a->num_tokens, (int)error);
+}
+
 /* Exact up to 256 tokens, then in quarters of an octave: 320, 384, 448, 512, 640 ... */
 static int32_t bucket_of(int32_t num_tokens)
 {
@@ -153,37 +173,231 @@ static struct algo_entry entry_of(const struct layer_args *a)
     return key;
 }
 
+static cudaDataType_t data_type(enum dtype dtype)
+{
+    return dtype == DTYPE_F32 ? CUDA_R_32F : CUDA_R_16BF;
+}
+
+static cublasStatus_t product_init(struct product *p, const struct layer_args *a)
+{
+    const struct linear_weight *w = a->weight;
+    const cublasOperation_t transposed = CUBLAS_OP_T;
+    const cublasLtEpilogue_t with_bias = CUBLASLT_EPILOGUE_BIAS;
+    cublasStatus_t error;
+
+    error = cublasLtMatmulDescInit(&p->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F);
+    if (!error)
+        error = cublasLtMatmulDescSetAttribute(&p->desc, CUBLASLT_MATMUL_DESC_TRANSA, &transposed,
+                                               sizeof(transposed));
+    if (!error && w->bias)
+        error = cublasLtMatmulDescSetAttribute(&p->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &with_bias,
+                                               sizeof(with_bias));
+    if (!error && w->bias)
+        error = cublasLtMatmulDescSetAttribute(&p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+                                               &w->bias, sizeof(w->bias));
+    if (!error)
+        error = cublasLtMatrixLayoutInit(&p->w, data_type(w->dtype), (uint64_t)w->k, (uint64_t)w->n,
+                                         w->k);
+    if (!error)
+        error = cublasLtMatrixLayoutInit(&p->x, data_type(w->dtype), (uint64_t)w->k,
+                                         (uint64_t)a->num_tokens, w->k);
+    if (!error)
+        error = cublasLtMatrixLayoutInit(&p->y, data_type(a->y_dtype), (uint64_t)w->n,
+                                         (uint64_t)a->num_tokens, w->n);
+    return error;
+}
+
+static cublasStatus_t heuristics(struct device *device, struct product *p, uint32_t alignment,
+                                 cublasLtMatmulHeuristicResult_t *out, int max, int *out_num)
+{
+    cublasLtMatmulPreferenceOpaque_t preference;
+    size_t workspace = LT_WORKSPACE_SIZE;
+    static const cublasLtMatmulPreferenceAttributes_t names[] = {
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
+    cublasStatus_t error = cublasLtMatmulPreferenceInit(&preference);
+
+    if (!error)
+        error = cublasLtMatmulPreferenceSetAttribute(
+            &preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof(workspace));
+    for (int i = 0; i < 3 && !error; i++)
+        error = cublasLtMatmulPreferenceSetAttribute(&preference, names[i], &alignment,
+                                                     sizeof(alignment));
+    if (!error)
+        error = cublasLtMatmulAlgoGetHeuristic(device->lt, &p->desc, &p->w, &p->x, &p->y, &p->y,
+                                               &preference, max, out, out_num);
+    return error;
+}
+
+static cublasStatus_t multiply(struct stream *stream, struct product *p, const struct layer_args *a,
+                               const cublasLtMatmulAlgo_t *algo)
+{
+    const float one = 1, beta = a->accumulate ? 1 : 0;
+    void *y = a->wide ? a->wide : a->y;
+    cublasStatus_t error = cublasLtMatmul(
+        stream->device->lt, &p->desc, &one, a->weight->data, &p->w, a->x, &p->x, &beta, y, &p->y, y,
+        &p->y, algo, stream->device->lt_workspace, LT_WORKSPACE_SIZE, stream->cuda);
+
+    if (!error && a->wide && silu_mul_launch(stream, a))
+        error = CUBLAS_STATUS_EXECUTION_FAILED;
+    return error;
+}
+
+/* One way to do it: a kernel of our own, or an algorithm of cuBLAS. */
+struct candidate {
+    int32_t own; /* its number, or 0 */
+    cublasLtMatmulAlgo_t algo;
+    float ms; /* the best so far */
+};
+
+static struct status own_launch(struct stream *stream, const struct layer_args *a, int number)
+{
+    if (number >= SPLIT_FIRST)
+        return linear_split_launch(stream, a, number);
+    return skinny_launch(stream, a, number);
+}
+
+static bool run_candidate(struct stream *stream, struct product *p, const struct layer_args *a,
+                          const struct candidate *c)
+{
+    if (c->own)
+        return !own_launch(stream, a, c->own).code;
+    return !multiply(stream, p, a, &c->algo);
+}
+
+/* Takes the place of the small operators before and behind a layer: about a microsecond. */
+static __global__ void neighbour_kernel()
+{
+    long long begin;
+
+    pdl_launch();
+    pdl_wait();
+    begin = clock64();
+    while (clock64() - begin < 1000)
+        ;
+}
+
+/*
+ * One run with a cold cache: cuBLAS's workspace, written just before, is larger. It is written
+ * twice, so that all is in the stream before it is the layer's turn.
+ */
+static void time_candidate(struct stream *stream, struct product *p, const struct layer_args *a,
+                           cudaEvent_t begin, cudaEvent_t end, struct candidate *c)
+{
+    void *workspace = stream->device->lt_workspace;
+    dim3 grid((unsigned)stream->device->num_sms);
+    float ms;
+    bool ok = !cudaMemsetAsync(workspace, 0, LT_WORKSPACE_SIZE, stream->cuda) &&
+              !cudaMemsetAsync(workspace, 0, LT_WORKSPACE_SIZE, stream->cuda) &&
+              !cudaEventRecord(begin, stream->cuda) &&
+              !launch(stream, neighbour_kernel, grid, 128, 0) && run_candidate(stream, p, a, c) &&
+              !launch(stream, neighbour_kernel, grid, 128, 0) &&
+              !cudaEventRecord(end, stream->cuda) && !cudaEventSynchronize(end) &&
+              !cudaEventElapsedTime(&ms, begin, end);
+
+    if (ok && ms < c->ms)
+        c->ms = ms;
+}
+
+/* The fastest of the candidates; the first where the scratch memory is not to be had. */
+static int tune(struct stream *stream, struct product *p, const struct layer_args *a,
+                struct candidate *candidates, int num)
+{
+    size_t size = (size_t)a->num_tokens * (size_t)a->weight->n * dtype_size(a->y_dtype);
+    struct layer_args args = *a;
+    cudaEvent_t begin = NULL, end = NULL;
+    void *scratch = NULL;
+    int winner = 0, rounds = a->num_tokens > 1024 ? 2 : 5;
+
+    size = (size + 255) / 256 * 256;
+    if (cudaMalloc(&scratch, size * 2) || cudaMemsetAsync(scratch, 0, size * 2, stream->cuda) ||
+        cudaEventCreate(&begin) || cudaEventCreate(&end))
+        goto out;
+    args.y = scratch;
+    args.wide = a->wide ? (char *)scratch + size : NULL;
+    for (int i = 0; i < num; i++) { /* the first run loads the kernel */
+        candidates[i].ms = 1e30f;
+        run_candidate(stream, p, &args, &candidates[i]);
+    }
+    for (int round = 0; round < rounds; round++) { /* in turn: none gets the cooler card */
+        float limit = round == 0 ? 1e30f : candidates[winner].ms * 1.25f;
+
+        for (int i = 0; i < num; i++) {
+            if (round == 0 || candidates[i].ms <= limit)
+                time_candidate(stream, p, &args, begin, end, &candidates[i]);
+        }
+        for (int i = 0; i < num; i++)
+            winner = candidates[i].ms < candidates[winner].ms ? i : winner;
+    }
+out:
+    cudaGetLastError(); /* a lack of memory here is no fault */
+    if (begin)
+        cudaEventDestroy(begin);
+    if (end)
+        cudaEventDestroy(end);
+    cudaFree(scratch);
+    return winner;
+}
+
+/* A stored algorithm is good if this library says so of this product. */
+static bool is_usable(struct stream *stream, struct product *p, const struct layer_args *a,
+                      const struct algo_entry *entry)
+{
+    cublasLtMatmulHeuristicResult_t result;
+    cublasLtMatmulAlgo_t algo;
+
+    if (entry->own >= SPLIT_FIRST)
+        return linear_split_knows(stream->device, a, entry->own);
+    if (entry->own)
+        return entry->own <= SKINNY_NUM && skinny_can(a);
+    memcpy(&algo, entry->algo, sizeof(algo));
+    return cublasLtMatmulAlgoCheck(stream->device->lt, &p->desc, &p->w, &p->x, &p->y, &p->y, &algo,
+                                   &result) == CUBLAS_STATUS_SUCCESS &&
+           result.workspaceSize <= LT_WORKSPACE_SIZE;
+}
+
 /* How to do the product: as tuned, tuning now where that is allowed. */
-static struct status find_way(struct stream *stream, struct product *p, const struct layer_args *a,
-                              struct way *out)
+static struct status find_algo(struct stream *stream, struct product *p, const struct layer_args *a,
+                               struct candidate *out)
 {
     struct linear_tuner *tuner = stream->device->tuner;
     struct algo_entry key = entry_of(a), *entry = tuner_find(tuner, &key);
-    struct way ways[MAX_WAYS];
+    cublasLtMatmulHeuristicResult_t found[LT_CANDIDATES];
+    struct candidate candidates[MAX_CANDIDATES] = {};
     cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-    struct status status;
-    int num, num_split;
+    int max = a->num_tokens > 1024 ? LT_CANDIDATES / 2 : LT_CANDIDATES, num = 0;
+    int plans[SPLIT_CANDIDATES], num_plans;
+    cublasStatus_t error;
     bool *is_good = &tuner->is_good[entry - tuner->entries];
 
-    out->own = entry->own;
-    memcpy(&out->algo, entry->algo, sizeof(out->algo));
-    if (!tuner->is_untimed && entry->bucket && (*is_good || product_can(stream, p, a, out))) {
+    if (!tuner->is_untimed && entry->bucket && (*is_good || is_usable(stream, p, a, entry))) {
         *is_good = true;
+        out->own = entry->own;
+        memcpy(&out->algo, entry->algo, sizeof(out->algo));
         return status_ok();
     }
-    status = product_ways(stream, p, a, (uint32_t)key.alignment, ways, &num, &num_split);
-    if (status.code)
-        return status;
-    *out = ways[0];
-    if (tuner->forced_plan >= 0 && num_split > 0)
-        *out = ways[num - num_split + tuner->forced_plan % num_split];
+    error = heuristics(stream->device, p, (uint32_t)key.alignment, found, max, &num);
+    if (!error && num == 0)
+        error = CUBLAS_STATUS_NOT_SUPPORTED;
+    if (error)
+        return lt_status(error, a);
+    for (int i = 0; i < num; i++)
+        candidates[i].algo = found[i].algo;
+    for (int i = 1; i <= SKINNY_NUM && skinny_can(a); i++)
+        candidates[num++].own = i;
+    num_plans = linear_split_plans(stream->device, a, plans, SPLIT_CANDIDATES);
+    for (int i = 0; i < num_plans; i++)
+        candidates[num++].own = plans[i];
+    *out = candidates[0];
+    if (tuner->forced_plan >= 0 && num_plans > 0)
+        *out = candidates[num - num_plans + tuner->forced_plan % num_plans];
     if (tuner->is_untimed || tuner->forced_plan >= 0)
         return status_ok();
     if (cudaStreamIsCapturing(stream->cuda, &capture) || capture != cudaStreamCaptureStatusNone) {
         stream->has_guessed = true;
         return status_ok();
     }
-    *out = ways[product_fastest(stream, p, a, ways, num)];
+    *out = candidates[tune(stream, p, a, candidates, num)];
     key.own = out->own;
     memcpy(key.algo, &out->algo, sizeof(key.algo));
     tuner_put(tuner, &key, true);
@@ -194,26 +408,32 @@ static struct status layer(struct stream *stream, const struct layer_args *a)
 {
     struct status status;
     struct product product;
-    struct way way, ways[MAX_WAYS];
-    int num, num_split;
+    struct candidate chosen = {};
+    cublasLtMatmulHeuristicResult_t first;
+    cublasStatus_t error;
+    int num = 0;
 
     if (a->num_tokens == 0)
         return status_ok();
     if (skinny_can(a) && skinny_always(a) && stream->device->tuner->forced_plan < 0)
         return skinny_launch(stream, a, SKINNY_SMALL);
-    status = product_init(&product, a);
-    if (!status.code)
-        status = find_way(stream, &product, a, &way);
+    error = product_init(&product, a);
+    if (error)
+        return lt_status(error, a);
+    status = find_algo(stream, &product, a, &chosen);
     if (status.code)
         return status;
-    status = product_run(stream, &product, a, &way);
-    if (status.code && !way.own) { /* tuned for a neighbour in the bucket, not good for this one */
-        status =
-            product_ways(stream, &product, a, (uint32_t)alignment_of(a), ways, &num, &num_split);
-        if (!status.code)
-            status = product_run(stream, &product, a, &ways[0]);
+    if (chosen.own)
+        return own_launch(stream, a, chosen.own);
+    error = multiply(stream, &product, a, &chosen.algo);
+    if (error) { /* tuned for a neighbour in the bucket, and not good for this one */
+        error = heuristics(stream->device, &product, (uint32_t)alignment_of(a), &first, 1, &num);
+        if (!error)
+            error = multiply(stream, &product, a, num ? &first.algo : NULL);
     }
-    return status;
+    if (error)
+        return lt_status(error, a);
+    return cuda_launched(stream, cudaGetLastError(), "linear");
 }
 
 extern "C" struct status linear_cuda(struct stream *stream, const struct linear_args *args)

@@ -135,9 +135,7 @@ bool skinny_can(const struct layer_args *a)
 
 bool skinny_always(const struct layer_args *a)
 {
-    enum { LARGE = 1 << 24 }; /* elements of a weight from where cuBLAS may be as fast */
-
-    return (int64_t)a->weight->n * a->weight->k < LARGE;
+    return (int64_t)a->weight->n * a->weight->k < LARGE_WEIGHT;
 }
 
 template <typename T, int TILES, int LOADS>
