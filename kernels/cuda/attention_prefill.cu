@@ -15,20 +15,6 @@
 
 enum { KEYS = 64, MAX_GRID_Y = 65535 };
 
-static __device__ __forceinline__ void load_fragments(uint32_t *r, uint32_t address)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(address));
-}
-
-static __device__ __forceinline__ void load_fragments_transposed(uint32_t *r, uint32_t address)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(address));
-}
-
 /* Where the 16-byte piece of a row of DIM elements lies in a tile. */
 template <int DIM> static __device__ __forceinline__ uint32_t place(int row, int piece)
 {

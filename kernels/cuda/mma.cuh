@@ -28,6 +28,23 @@ static __device__ __forceinline__ uint32_t pack_bf16(float low, float high)
     return packed;
 }
 
+/* Four fragments from shared memory: lanes 8 i to 8 i + 7 give the addresses of the i-th one's
+ * rows, 16 bytes each. */
+static __device__ __forceinline__ void load_fragments(uint32_t *r, uint32_t address)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(address));
+}
+
+/* The same, each transposed. */
+static __device__ __forceinline__ void load_fragments_transposed(uint32_t *r, uint32_t address)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(address));
+}
+
 /* A fragment's transpose. */
 static __device__ __forceinline__ uint32_t transpose_8x8(uint32_t x)
 {
