@@ -4,7 +4,7 @@
 #   tests/gpu/sanitize.sh [memcheck | racecheck]...        both by default
 #
 #   memcheck    10,000 steps of changing sizes, with graphs (test_gpu_storm, in 8 parts side by side); every operator
-#   racecheck   320 such steps (in 8 parts) operator by operator, attention and sampling, all without programmatic
+#   racecheck   320 such steps (in 8 parts) operator by operator, attention, moe and sampling, all without programmatic
 #               dependent launch, which racecheck does not know
 #
 # Needs compute-sanitizer on the PATH and a build with the CUDA module (MINISGL_BUILD, default: build). Exit code 77 without a card.
@@ -51,14 +51,14 @@ for tool in "${tools[@]}"; do
     case $tool in
     memcheck)
         storm memcheck 1250
-        for test in operators linear attention sample; do
+        for test in operators linear moe attention sample; do
             check memcheck $test $test
         done
         check memcheck linear-split linear MINISGL_CUDA_LINEAR_PLAN=0
         ;;
     racecheck)
         storm racecheck 40 MINISGL_STORM_GRAPHS=0 MINISGL_CUDA_NO_PDL=1
-        for test in attention sample; do
+        for test in attention moe sample; do
             check racecheck $test $test MINISGL_CUDA_NO_PDL=1
         done
         ;;
