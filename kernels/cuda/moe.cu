@@ -2,46 +2,46 @@
  * moe.cu - a mixture of experts:
  *     y[t] += sum over the chosen experts e of p[t, e] down_e(silu(gate_e(x)) * up_e(x))
  *
- * Three kernels. route: one warp per token finds the top_k probabilities, one at a time. inner: one
- * warp per (token, choice, inner row) takes two dot products of length hidden_size. outer: one warp
- * per (token, hidden row) sums over the choices, in order, so that a token's result does not depend
- * on its company. Weights are read once per token that chooses them: right for decoding, which
- * bandwidth bounds; a long prefill would gain from grouping tokens by expert.
+ * route, first of all: one warp per token finds the top_k probabilities, one at a time. Where a
+ * step has pairs enough, moe_grouped.cu does the rest. The others, and float32, go pair by pair, in
+ * two kernels. inner: one warp per (pair, inner row) takes two dot products of length hidden_size.
+ * outer: one warp per (token, hidden row) sums over the choices, in order, so that a token's result
+ * does not depend on its company. Weights are read once per pair.
  */
-#include "kernels/cuda/linear.cuh"
+#include "kernels/cuda/moe.cuh"
 
 enum { WARPS = 8, MAX_EXPERTS = 1024 };
 
-/* The workspace, part by part. */
+/* The workspace, part by part; from inner on it is moe_grouped.cu's, where that serves. */
 struct moe_space {
-    int32_t *experts; /* [T, top_k] */
-    float *weights;   /* [T, top_k] */
-    float *inner;     /* [T, top_k, inner_size] */
+    struct moe_choices choices;
+    float *inner; /* [T, top_k, inner_size] */
 };
 
-static struct moe_space moe_space(void *workspace, size_t choices)
+static struct moe_space moe_space(void *workspace, size_t pairs)
 {
     struct moe_space space;
-    size_t row = (choices * sizeof(int32_t) + 255) / 256 * 256;
+    size_t row = (pairs * sizeof(int32_t) + 255) / 256 * 256;
 
-    space.experts = (int32_t *)workspace;
-    space.weights = (float *)((char *)workspace + row);
+    space.choices.experts = (int32_t *)workspace;
+    space.choices.weights = (float *)((char *)workspace + row);
     space.inner = (float *)((char *)workspace + 2 * row);
     return space;
 }
 
 extern "C" size_t moe_cuda_workspace(const struct ops_limits *limits)
 {
-    size_t choices = (size_t)limits->max_tokens * (size_t)limits->moe_top_k;
+    size_t pairs = (size_t)limits->max_tokens * (size_t)limits->moe_top_k;
+    size_t inner = pairs * (size_t)limits->moe_inner_size * sizeof(float);
+    size_t grouped = limits->dtype == DTYPE_BF16 ? moe_grouped_workspace(limits) : 0;
 
     if (limits->num_experts == 0)
         return 0;
-    return 2 * ((choices * sizeof(int32_t) + 255) / 256 * 256) +
-           choices * (size_t)limits->moe_inner_size * sizeof(float);
+    return 2 * ((pairs * sizeof(int32_t) + 255) / 256 * 256) + (inner > grouped ? inner : grouped);
 }
 
 static __global__ void __launch_bounds__(WARPS *WARP)
-    route_kernel(struct moe_space space, const float *router_logits, int num_tokens,
+    route_kernel(struct moe_choices choices, const float *router_logits, int num_tokens,
                  int num_experts, int top_k, bool normalise)
 {
     int t = (int)(blockIdx.x * WARPS + threadIdx.x / WARP), lane = (int)threadIdx.x % WARP;
@@ -85,13 +85,13 @@ static __global__ void __launch_bounds__(WARPS *WARP)
         best = expf(best - maximum) / sum;
         chosen += best;
         if (lane == 0) {
-            space.experts[t * top_k + k] = id;
-            space.weights[t * top_k + k] = best;
+            choices.experts[t * top_k + k] = id;
+            choices.weights[t * top_k + k] = best;
         }
     }
     if (normalise && lane == 0) {
         for (int k = 0; k < top_k; k++)
-            space.weights[t * top_k + k] /= chosen;
+            choices.weights[t * top_k + k] /= chosen;
     }
 }
 
@@ -111,7 +111,7 @@ static __global__ void __launch_bounds__(WARPS *WARP)
                  int inner_size, int top_k)
 {
     int i = (int)(blockIdx.x * WARPS + threadIdx.x / WARP), lane = (int)threadIdx.x % WARP;
-    size_t choice = blockIdx.y, hidden = (size_t)hidden_size, inner = (size_t)inner_size;
+    size_t pair = blockIdx.y, hidden = (size_t)hidden_size, inner = (size_t)inner_size;
     const T *gate, *in;
     float g, u;
 
@@ -119,12 +119,12 @@ static __global__ void __launch_bounds__(WARPS *WARP)
     pdl_wait();
     if (i >= inner_size)
         return;
-    in = x + choice / (size_t)top_k * hidden;
-    gate = gate_up + (2 * (size_t)space.experts[choice] * inner + (size_t)i) * hidden;
+    in = x + pair / (size_t)top_k * hidden;
+    gate = gate_up + (2 * (size_t)space.choices.experts[pair] * inner + (size_t)i) * hidden;
     g = warp_dot(gate, in, hidden_size, lane);
     u = warp_dot(gate + inner * hidden, in, hidden_size, lane);
     if (lane == 0)
-        space.inner[choice * inner + (size_t)i] = g / (1 + expf(-g)) * u;
+        space.inner[pair * inner + (size_t)i] = g / (1 + expf(-g)) * u;
 }
 
 template <typename T>
@@ -141,16 +141,17 @@ static __global__ void __launch_bounds__(WARPS *WARP)
     if (i >= hidden_size)
         return;
     for (int k = 0; k < top_k; k++) {
-        size_t choice = t * (size_t)top_k + (size_t)k;
-        const T *row = down + ((size_t)space.experts[choice] * hidden + (size_t)i) * inner;
+        size_t pair = t * (size_t)top_k + (size_t)k;
+        const T *row = down + ((size_t)space.choices.experts[pair] * hidden + (size_t)i) * inner;
 
-        sum +=
-            space.weights[choice] * warp_dot(row, space.inner + choice * inner, inner_size, lane);
+        sum += space.choices.weights[pair] *
+               warp_dot(row, space.inner + pair * inner, inner_size, lane);
     }
     if (lane == 0)
         store_float(&y[t * hidden + (size_t)i], to_float(y[t * hidden + (size_t)i]) + sum);
 }
 
+/* Pair by pair. */
 template <typename T>
 static cudaError_t moe_launch(struct stream *stream, const struct moe_args *a,
                               struct moe_space space)
@@ -158,15 +159,12 @@ static cudaError_t moe_launch(struct stream *stream, const struct moe_args *a,
     enum { MAX_GRID_Y = 65535 };
     const struct experts_weight *w = a->experts;
     size_t hidden = (size_t)w->hidden_size;
-    cudaError_t error;
+    cudaError_t error = cudaSuccess;
 
-    error =
-        launch(stream, route_kernel, dim3((unsigned)ceil_div(a->num_tokens, WARPS)), WARPS * WARP,
-               0, space, a->router_logits, a->num_tokens, w->num_experts, a->top_k, a->normalise);
     for (int t = 0, n; t < a->num_tokens && !error; t += n) {
-        size_t choice = (size_t)t * (size_t)a->top_k;
-        struct moe_space part = {space.experts + choice, space.weights + choice,
-                                 space.inner + choice * (size_t)w->inner_size};
+        size_t pair = (size_t)t * (size_t)a->top_k;
+        struct moe_space part = {{space.choices.experts + pair, space.choices.weights + pair},
+                                 space.inner + pair * (size_t)w->inner_size};
 
         n = a->num_tokens - t < MAX_GRID_Y / a->top_k ? a->num_tokens - t : MAX_GRID_Y / a->top_k;
         error =
@@ -202,7 +200,14 @@ extern "C" struct status moe_cuda(struct stream *stream, const struct moe_args *
     if (status.code)
         return status;
     space = moe_space(a->workspace, (size_t)a->num_tokens * (size_t)a->top_k);
-    if (a->experts->dtype == DTYPE_BF16)
+    error = launch(stream, route_kernel, dim3((unsigned)ceil_div(a->num_tokens, WARPS)),
+                   WARPS * WARP, 0, space.choices, a->router_logits, a->num_tokens,
+                   a->experts->num_experts, a->top_k, a->normalise);
+    if (error)
+        return cuda_launched(stream, error, "moe");
+    if (moe_grouped_can(a))
+        error = moe_grouped_launch(stream, a, &space.choices, space.inner);
+    else if (a->experts->dtype == DTYPE_BF16)
         error = moe_launch<__nv_bfloat16>(stream, a, space);
     else
         error = moe_launch<float>(stream, a, space);
