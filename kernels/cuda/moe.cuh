@@ -47,4 +47,8 @@ cudaError_t moe_grouped_launch(struct stream *stream, const struct moe_args *arg
 cudaError_t moe_mma_launch(struct stream *stream, const struct moe_product *product, int tile_rows,
                            bool gated);
 
+/* moe_wgmma.cu: on Hopper, with tiles of 128 rows. */
+bool moe_wgmma_can(const struct device *device, int tile_rows);
+cudaError_t moe_wgmma_launch(struct stream *stream, const struct moe_product *product, bool gated);
+
 #endif

@@ -159,6 +159,14 @@ static int tile_rows_of(int num_pairs, int num_experts)
     return mean < 8 ? MIN_TILE_ROWS : mean < 48 ? 64 : MAX_TILE_ROWS;
 }
 
+static cudaError_t multiply(struct stream *stream, const struct moe_product *product, int tile_rows,
+                            bool gated)
+{
+    if (moe_wgmma_can(stream->device, tile_rows))
+        return moe_wgmma_launch(stream, product, gated);
+    return moe_mma_launch(stream, product, tile_rows, gated);
+}
+
 cudaError_t moe_grouped_launch(struct stream *stream, const struct moe_args *a,
                                const struct moe_choices *choices, void *space)
 {
@@ -189,9 +197,9 @@ cudaError_t moe_grouped_launch(struct stream *stream, const struct moe_args *a,
     error = launch(stream, sort_kernel, dim3((unsigned)w->num_experts), SORT_WARPS * WARP, 0, g,
                    choices->experts, num_pairs, tile_rows);
     if (!error)
-        error = moe_mma_launch(stream, &inner, tile_rows, true);
+        error = multiply(stream, &inner, tile_rows, true);
     if (!error)
-        error = moe_mma_launch(stream, &outer, tile_rows, false);
+        error = multiply(stream, &outer, tile_rows, false);
     if (!error)
         error =
             launch(stream, combine_kernel,
