@@ -4,122 +4,14 @@
  *
  *     bench_cuda_ops [NAME]...      only the lines whose name begins so
  *
- * Each graph holds REPEATS launches over buffers that rotate through more than the cache holds,
- * with random contents; the figure is the median of several replays. Ceilings: 4.6 TB/s of memory
- * and 989 TFLOP/s of dense bfloat16, what an H200 reads and what its vendor promises.
+ * How it is measured: bench_cuda_rig.h. A whole step is in bench_cuda_step.c.
  */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/clock.h"
-#include "kernels/ops.h"
-
-enum { REPEATS = 28, REPLAYS = 15, NOISE_SIZE = 64 << 20, MAX_BUFFERS = 512 };
-
-static struct backend backend;
-static struct device *device;
-static struct stream *stream;
-static struct event *begin_event, *end_event;
-static char **filters;
-static int num_filters;
-static uint16_t *noise; /* bfloat16, normal-like */
-static void *buffers[MAX_BUFFERS];
-static int num_buffers;
-
-static void ok(struct status status)
-{
-    if (!status.code)
-        return;
-    fprintf(stderr, "bench_cuda_ops: %s\n", status.msg);
-    exit(1);
-}
-
-static bool wanted(const char *name)
-{
-    for (int i = 0; i < num_filters; i++) {
-        if (strncmp(name, filters[i], strlen(filters[i])) == 0)
-            return true;
-    }
-    return num_filters == 0;
-}
-
-/* Device memory with random bfloat16 in it, freed by end_case(). */
-static void *random_dev(size_t size)
-{
-    void *data = NULL;
-
-    ok(backend.device->alloc(device, size, &data));
-    for (size_t at = 0; at < size; at += NOISE_SIZE)
-        ok(backend.device->copy(stream, (char *)data + at, noise,
-                                size - at < NOISE_SIZE ? size - at : NOISE_SIZE,
-                                COPY_HOST_TO_DEVICE));
-    buffers[num_buffers++] = data;
-    return data;
-}
-
-static void *dev_of(const void *host, size_t size)
-{
-    void *data = NULL;
-
-    ok(backend.device->alloc(device, size, &data));
-    ok(backend.device->copy(stream, data, host, size, COPY_HOST_TO_DEVICE));
-    ok(backend.device->stream_sync(stream));
-    buffers[num_buffers++] = data;
-    return data;
-}
-
-static void end_case(void)
-{
-    ok(backend.device->stream_sync(stream));
-    while (num_buffers > 0)
-        backend.device->free(device, buffers[--num_buffers]);
-}
-
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-/* Microseconds of one of the launches that put(state, i) makes, i < repeats. */
-static double time_graph(void (*put)(void *state, int i), void *state, int repeats)
-{
-    const struct device_ops *ops = backend.device;
-    struct graph *graph = NULL;
-    double us[REPLAYS];
-
-    put(state, 0); /* warm up, and let linear layers choose */
-    ok(ops->stream_sync(stream));
-    ok(ops->graph_begin(stream));
-    for (int i = 0; i < repeats; i++)
-        put(state, i);
-    ok(ops->graph_end(stream, &graph));
-    for (int i = -2; i < REPLAYS; i++) {
-        int64_t begin = 0, end = 0;
-
-        ok(ops->event_record(stream, begin_event));
-        ok(ops->graph_launch(stream, graph));
-        ok(ops->event_record(stream, end_event));
-        ok(ops->event_wait(end_event));
-        ok(ops->event_time(begin_event, &begin));
-        ok(ops->event_time(end_event, &end));
-        if (i >= 0)
-            us[i] = (double)(end - begin) / 1e3 / repeats;
-    }
-    ops->graph_destroy(&graph);
-    qsort(us, REPLAYS, sizeof(us[0]), compare_doubles);
-    return us[REPLAYS / 2];
-}
-
-static void report(const char *name, double us, double bytes, double flops)
-{
-    printf("%-44s %10.2f us %7.0f GB/s %3.0f%% %6.0f TFLOP/s %3.0f%%\n", name, us, bytes / us / 1e3,
-           bytes / us / 1e3 / 4600 * 100, flops / us / 1e6, flops / us / 1e6 / 989 * 100);
-    fflush(stdout);
-}
+#include "tests/bench/bench_cuda_rig.h"
 
 /* ---- rows: rmsnorm, rope_kv ---- */
 
@@ -147,7 +39,7 @@ static void put_rmsnorm(void *state, int i)
                                       .num_rows = c->tokens,
                                       .hidden_size = c->size,
                                       .eps = 1e-6f};
-    ok(backend.kernels->rmsnorm(stream, &args));
+    rig_ok(rig.backend.kernels->rmsnorm(rig.stream, &args));
 }
 
 static void put_rope_kv(void *state, int i)
@@ -167,7 +59,7 @@ static void put_rope_kv(void *state, int i)
                                       .num_kv_heads = c->num_kv,
                                       .head_dim = 128,
                                       .eps = 1e-6f};
-    ok(backend.kernels->rope_kv(stream, &args));
+    rig_ok(rig.backend.kernels->rope_kv(rig.stream, &args));
 }
 
 static void bench_rows(const char *what, void (*put)(void *, int), int32_t tokens, int32_t size,
@@ -178,20 +70,20 @@ static void bench_rows(const char *what, void (*put)(void *, int), int32_t token
     char name[128];
 
     snprintf(name, sizeof(name), "%s %d x %d", what, tokens, size);
-    if (wanted(name)) {
+    if (rig_wants(name)) {
         c.stride = (size_t)tokens * (size_t)in_size * 2;
         c.num_copies = 1 + (int)((200u << 20) / c.stride < 28 ? (200u << 20) / c.stride : 28);
-        c.x = random_dev(c.stride * (size_t)c.num_copies);
-        c.y = random_dev(c.stride * (size_t)c.num_copies);
-        c.weight = random_dev((size_t)size * 2);
+        c.x = rig_random(c.stride * (size_t)c.num_copies);
+        c.y = rig_random(c.stride * (size_t)c.num_copies);
+        c.weight = rig_random((size_t)size * 2);
         for (int32_t t = 0; t < tokens; t++)
             indices[t] = t;
-        c.positions = c.out_loc = dev_of(indices, (size_t)tokens * sizeof(*indices));
-        c.cos_sin = random_dev((size_t)tokens * 128 * 4);
-        c.k_cache = random_dev((size_t)tokens * 1024 * 2);
-        c.v_cache = random_dev((size_t)tokens * 1024 * 2);
-        report(name, time_graph(put, &c, REPEATS), bytes, 0);
-        end_case();
+        c.positions = c.out_loc = rig_copy(indices, (size_t)tokens * sizeof(*indices));
+        c.cos_sin = rig_random((size_t)tokens * 128 * 4);
+        c.k_cache = rig_random((size_t)tokens * 1024 * 2);
+        c.v_cache = rig_random((size_t)tokens * 1024 * 2);
+        rig_report(name, rig_time(put, &c, RIG_REPEATS), bytes, 0);
+        rig_end_case();
     }
     free(indices);
 }
@@ -226,9 +118,9 @@ static void put_linear(void *state, int i)
                                      .num_tokens = c->tokens,
                                      .accumulate = c->product == SUM};
     if (c->product == GATE_UP)
-        ok(backend.kernels->gate_up(stream, &gate_up));
+        rig_ok(rig.backend.kernels->gate_up(rig.stream, &gate_up));
     else
-        ok(backend.kernels->linear(stream, &args));
+        rig_ok(rig.backend.kernels->linear(rig.stream, &args));
 }
 
 static void bench_linear(const char *what, int32_t n, int32_t k, enum product product,
@@ -240,35 +132,36 @@ static void bench_linear(const char *what, int32_t n, int32_t k, enum product pr
     uint16_t *data;
     char name[128];
 
-    if (!wanted(what))
+    if (!rig_wants(what))
         return;
     data = malloc(size);
-    for (size_t at = 0; at < size; at += NOISE_SIZE)
-        memcpy((char *)data + at, noise, size - at < NOISE_SIZE ? size - at : NOISE_SIZE);
+    for (size_t at = 0; at < size; at += RIG_NOISE_SIZE)
+        memcpy((char *)data + at, rig.noise,
+               size - at < RIG_NOISE_SIZE ? size - at : RIG_NOISE_SIZE);
     c.num_weights = (int)((400u << 20) / size) + 1;
-    c.num_weights = c.num_weights < REPEATS ? c.num_weights : REPEATS;
+    c.num_weights = c.num_weights < RIG_REPEATS ? c.num_weights : RIG_REPEATS;
     for (int i = 0; i < c.num_weights; i++) {
         const struct linear_part part = {.data = data, .dtype = DTYPE_BF16, .n = n};
         const struct linear_source source = {
             .parts = &part, .num_parts = 1, .k = k, .dtype = DTYPE_BF16};
-        ok(backend.kernels->linear_create(stream, &source, &c.weights[i]));
+        rig_ok(rig.backend.kernels->linear_create(rig.stream, &source, &c.weights[i]));
     }
     for (int i = 0; i < num; i++) {
         double wide = (double)tokens[i] * n * (double)dtype_size(c.y_dtype);
         double y_size = product == GATE_UP ? wide / 2 : wide;
 
         c.tokens = tokens[i];
-        c.x = random_dev((size_t)tokens[i] * (size_t)k * 2);
-        c.y = random_dev((size_t)wide);
-        c.narrow = random_dev((size_t)wide);
+        c.x = rig_random((size_t)tokens[i] * (size_t)k * 2);
+        c.y = rig_random((size_t)wide);
+        c.narrow = rig_random((size_t)wide);
         snprintf(name, sizeof(name), "%s [%d, %d] x %d", what, n, k, tokens[i]);
-        report(name, time_graph(put_linear, &c, tokens[i] > 1000 ? 8 : REPEATS),
-               (double)size + (double)tokens[i] * k * 2 + y_size,
-               2.0 * (double)tokens[i] * (double)n * (double)k);
-        end_case();
+        rig_report(name, rig_time(put_linear, &c, tokens[i] > 1000 ? 8 : RIG_REPEATS),
+                   (double)size + (double)tokens[i] * k * 2 + y_size,
+                   2.0 * (double)tokens[i] * (double)n * (double)k);
+        rig_end_case();
     }
     for (int i = 0; i < c.num_weights; i++)
-        backend.kernels->linear_destroy(&c.weights[i]);
+        rig.backend.kernels->linear_destroy(&c.weights[i]);
     free(data);
 }
 
@@ -278,7 +171,7 @@ static void bench_load(void)
     int32_t n = 100000, k = 5120;
     uint16_t *data;
 
-    if (!wanted("load"))
+    if (!rig_wants("load"))
         return;
     data = malloc((size_t)n * (size_t)k * 2);
     memset(data, 1, (size_t)n * (size_t)k * 2);
@@ -286,10 +179,10 @@ static void bench_load(void)
     const struct linear_source source = {
         .parts = &part, .num_parts = 1, .k = k, .dtype = DTYPE_BF16};
     int64_t begin = clock_now_ns();
-    ok(backend.kernels->linear_create(stream, &source, &weight));
-    ok(backend.device->stream_sync(stream));
-    report("load 1 GB weight", (double)(clock_now_ns() - begin) / 1e3, (double)n * k * 2, 0);
-    backend.kernels->linear_destroy(&weight);
+    rig_ok(rig.backend.kernels->linear_create(rig.stream, &source, &weight));
+    rig_ok(rig.backend.device->stream_sync(rig.stream));
+    rig_report("load 1 GB weight", (double)(clock_now_ns() - begin) / 1e3, (double)n * k * 2, 0);
+    rig.backend.kernels->linear_destroy(&weight);
     free(data);
 }
 
@@ -309,7 +202,7 @@ static void put_attention(void *state, int i)
 
     args.k_cache = c->k + (size_t)(i % c->num_layers) * c->layer_size;
     args.v_cache = c->v + (size_t)(i % c->num_layers) * c->layer_size;
-    ok(backend.kernels->attention(stream, &args));
+    rig_ok(rig.backend.kernels->attention(rig.stream, &args));
 }
 
 /* Rows of kv positions, or of kv - spread to kv + spread. */
@@ -327,7 +220,7 @@ static void bench_attention(int32_t rows, int32_t extend, int32_t kv, int32_t sp
     snprintf(name, sizeof(name), "%s %d x %d of %d%s, %d heads, page %d%s",
              extend == 1 ? "decode" : "prefill", rows, extend, kv, spread ? " mixed" : "", num_qo,
              page_size, max_kv > kv + spread ? ", loose" : "");
-    if (!wanted(name))
+    if (!rig_wants(name))
         return;
     table = malloc((size_t)(rows * pages) * 4);
     cu = malloc((size_t)(rows + 1) * 4);
@@ -348,8 +241,8 @@ static void bench_attention(int32_t rows, int32_t extend, int32_t kv, int32_t sp
     c.layer_size = (size_t)(rows * pages * page_size) * KV_HEADS * DIM * 2;
     while (c.num_layers < 8 && (size_t)c.num_layers * c.layer_size < (200u << 20))
         c.num_layers++;
-    c.k = random_dev(c.layer_size * (size_t)c.num_layers);
-    c.v = random_dev(c.layer_size * (size_t)c.num_layers);
+    c.k = rig_random(c.layer_size * (size_t)c.num_layers);
+    c.v = rig_random(c.layer_size * (size_t)c.num_layers);
     const struct ops_limits limits = {.dtype = DTYPE_BF16,
                                       .max_tokens = tokens,
                                       .max_rows = rows,
@@ -361,14 +254,14 @@ static void bench_attention(int32_t rows, int32_t extend, int32_t kv, int32_t sp
                                       .vocab_size = 1000};
     c.args = (struct attention_args){
         .dtype = DTYPE_BF16,
-        .out = random_dev((size_t)tokens * (size_t)num_qo * DIM * 2),
-        .qkv = random_dev((size_t)tokens * (size_t)(num_qo + 2 * KV_HEADS) * DIM * 2),
-        .page_table = dev_of(table, (size_t)(rows * pages) * 4),
+        .out = rig_random((size_t)tokens * (size_t)num_qo * DIM * 2),
+        .qkv = rig_random((size_t)tokens * (size_t)(num_qo + 2 * KV_HEADS) * DIM * 2),
+        .page_table = rig_copy(table, (size_t)(rows * pages) * 4),
         .page_table_stride = pages,
         .page_size = page_size,
-        .cu_seqlens_q = dev_of(cu, (size_t)(rows + 1) * 4),
-        .kv_lens = dev_of(lens, (size_t)rows * 4),
-        .row_table_idx = dev_of(idx, (size_t)rows * 4),
+        .cu_seqlens_q = rig_copy(cu, (size_t)(rows + 1) * 4),
+        .kv_lens = rig_copy(lens, (size_t)rows * 4),
+        .row_table_idx = rig_copy(idx, (size_t)rows * 4),
         .num_tokens = tokens,
         .num_rows = rows,
         .max_extend_len = extend,
@@ -377,11 +270,11 @@ static void bench_attention(int32_t rows, int32_t extend, int32_t kv, int32_t sp
         .num_kv_heads = KV_HEADS,
         .head_dim = DIM,
         .scale = 0.0883883f,
-        .workspace = random_dev(backend.kernels->workspace_size(device, &limits))};
-    report(name, time_graph(put_attention, &c, extend == 1 ? REPEATS : 2),
-           4.0 * (double)positions * KV_HEADS * DIM + 2.0 * tokens * num_qo * DIM * 2,
-           4.0 * pairs * num_qo * DIM);
-    end_case();
+        .workspace = rig_random(rig.backend.kernels->workspace_size(rig.device, &limits))};
+    rig_report(name, rig_time(put_attention, &c, extend == 1 ? RIG_REPEATS : 2),
+               4.0 * (double)positions * KV_HEADS * DIM + 2.0 * tokens * num_qo * DIM * 2,
+               4.0 * pairs * num_qo * DIM);
+    rig_end_case();
     free(table);
     free(cu);
     free(lens);
@@ -393,7 +286,7 @@ static void bench_attention(int32_t rows, int32_t extend, int32_t kv, int32_t sp
 static void put_sample(void *state, int i)
 {
     (void)i;
-    ok(backend.kernels->sample(stream, (const struct sample_args *)state));
+    rig_ok(rig.backend.kernels->sample(rig.stream, (const struct sample_args *)state));
 }
 
 static void bench_sample(const char *what, int32_t rows, float temperature, float top_p,
@@ -407,11 +300,11 @@ static void bench_sample(const char *what, int32_t rows, float temperature, floa
     char name[128];
 
     snprintf(name, sizeof(name), "sample %s, %d rows", what, rows);
-    if (!wanted(name))
+    if (!rig_wants(name))
         return;
     logits = malloc(n * 4);
     for (size_t i = 0; i < n; i++) {
-        uint32_t bits = (uint32_t)noise[(i * 7 + i / 1000003) % (NOISE_SIZE / 2)] << 16;
+        uint32_t bits = (uint32_t)rig.noise[(i * 7 + i / 1000003) % (RIG_NOISE_SIZE / 2)] << 16;
 
         memcpy(&logits[i], &bits, 4);
         logits[i] = spread * (logits[i] + (float)(i % 97) * 1e-4f);
@@ -431,230 +324,27 @@ static void bench_sample(const char *what, int32_t rows, float temperature, floa
                                       .num_kv_heads = 1,
                                       .head_dim = 64,
                                       .vocab_size = VOCAB};
-    int32_t *ids = dev_of(idx, sizeof(idx));
+    int32_t *ids = rig_copy(idx, sizeof(idx));
     struct sample_args args = {
-        .logits = dev_of(logits, n * 4),
+        .logits = rig_copy(logits, n * 4),
         .num_rows = rows,
         .vocab_size = VOCAB,
-        .inputs = {.temperature = dev_of(t, sizeof(t)),
-                   .top_p = dev_of(p, sizeof(p)),
-                   .min_p = dev_of(zero, sizeof(zero)),
-                   .top_k = dev_of(k, sizeof(k)),
+        .inputs = {.temperature = rig_copy(t, sizeof(t)),
+                   .top_p = rig_copy(p, sizeof(p)),
+                   .min_p = rig_copy(zero, sizeof(zero)),
+                   .top_k = rig_copy(k, sizeof(k)),
                    .sample_table_idx = ids,
                    .sample_pos = ids,
-                   .seed = dev_of(seed, sizeof(seed)),
+                   .seed = rig_copy(seed, sizeof(seed)),
                    .max_rows = 256},
-        .token_pool = random_dev(256 * 256 * 4),
+        .token_pool = rig_random(256 * 256 * 4),
         .token_pool_stride = 256,
-        .results = random_dev(256 * 4),
-        .step_counter = random_dev(4),
-        .workspace = random_dev(backend.kernels->workspace_size(device, &limits) + 256)};
-    report(name, time_graph(put_sample, &args, 4), (double)n * 4, 0);
-    end_case();
+        .results = rig_random(256 * 4),
+        .step_counter = rig_random(4),
+        .workspace = rig_random(rig.backend.kernels->workspace_size(rig.device, &limits) + 256)};
+    rig_report(name, rig_time(put_sample, &args, 4), (double)n * 4, 0);
+    rig_end_case();
     free(logits);
-}
-
-/* ---- a whole decode step of Qwen3-0.6B ---- */
-
-enum { LAYERS = 28, HIDDEN = 1024, Q_HEADS = 16, KV_HEADS = 8, HEAD_DIM = 128, INNER = 3072 };
-enum { QKV = (Q_HEADS + 2 * KV_HEADS) * HEAD_DIM, STEP_VOCAB = 151936 };
-
-struct step_case {
-    struct linear_weight *qkv[LAYERS], *o[LAYERS], *gate_up[LAYERS], *down[LAYERS], *lm_head;
-    void *x, *normed, *qkv_out, *attended, *wide, *inner, *norm, *logits;
-    char *k, *v;
-    size_t layer_size;
-    struct rope_kv_args rope;
-    struct attention_args attention;
-    struct sample_args sample;
-    int32_t rows;
-};
-
-static void step_linear(struct linear_weight *weight, void *y, const void *x, bool accumulate,
-                        enum dtype y_dtype, int32_t rows)
-{
-    const struct linear_args args = {.weight = weight,
-                                     .y = y,
-                                     .x = x,
-                                     .y_dtype = y_dtype,
-                                     .num_tokens = rows,
-                                     .accumulate = accumulate};
-    ok(backend.kernels->linear(stream, &args));
-}
-
-static void step_norm(const struct step_case *c)
-{
-    const struct rmsnorm_args args = {.dtype = DTYPE_BF16,
-                                      .y = c->normed,
-                                      .x = c->x,
-                                      .weight = c->norm,
-                                      .num_rows = c->rows,
-                                      .hidden_size = HIDDEN,
-                                      .eps = 1e-6f};
-    ok(backend.kernels->rmsnorm(stream, &args));
-}
-
-static void put_step(void *state, int i)
-{
-    struct step_case *c = state;
-    struct gate_up_args gate_up = {.dtype = DTYPE_BF16,
-                                   .y = c->inner,
-                                   .wide = c->wide,
-                                   .x = c->normed,
-                                   .num_tokens = c->rows,
-                                   .inner_size = INNER};
-
-    (void)i;
-    for (int layer = 0; layer < LAYERS; layer++) {
-        c->rope.k_cache = c->k + (size_t)layer * c->layer_size;
-        c->rope.v_cache = c->v + (size_t)layer * c->layer_size;
-        c->attention.k_cache = c->rope.k_cache;
-        c->attention.v_cache = c->rope.v_cache;
-        step_norm(c);
-        step_linear(c->qkv[layer], c->qkv_out, c->normed, false, DTYPE_BF16, c->rows);
-        ok(backend.kernels->rope_kv(stream, &c->rope));
-        ok(backend.kernels->attention(stream, &c->attention));
-        step_linear(c->o[layer], c->x, c->attended, true, DTYPE_BF16, c->rows);
-        step_norm(c);
-        gate_up.weight = c->gate_up[layer];
-        ok(backend.kernels->gate_up(stream, &gate_up));
-        step_linear(c->down[layer], c->x, c->inner, true, DTYPE_BF16, c->rows);
-    }
-    step_norm(c);
-    step_linear(c->lm_head, c->logits, c->normed, false, DTYPE_F32, c->rows);
-    ok(backend.kernels->sample(stream, &c->sample));
-}
-
-static struct linear_weight *step_weight(int32_t n, int32_t k)
-{
-    static uint16_t *data; /* small, so that the residual stays finite */
-    const size_t len = (size_t)STEP_VOCAB * HIDDEN;
-    struct linear_weight *weight = NULL;
-
-    if (data == NULL) {
-        data = malloc(len * 2);
-        for (size_t i = 0; i < len; i++)
-            data[i] = (uint16_t)(noise[i % (NOISE_SIZE / 2)] - (4 << 7)); /* over 16 */
-    }
-    const struct linear_part part = {.data = data, .dtype = DTYPE_BF16, .n = n};
-    const struct linear_source source = {
-        .parts = &part, .num_parts = 1, .k = k, .dtype = DTYPE_BF16};
-    ok(backend.kernels->linear_create(stream, &source, &weight));
-    return weight;
-}
-
-static void bench_step(int32_t rows, int32_t kv, float temperature)
-{
-    enum { PAGE = 16 };
-    int32_t pages = kv / PAGE, indices[257], slots[256], lens[256], *table;
-    float t[256], one[256], zero[256] = {0};
-    uint64_t seed[256] = {0};
-    struct step_case c = {.rows = rows};
-    size_t tokens = (size_t)rows;
-    char name[128];
-
-    snprintf(name, sizeof(name), "step 0.6B, %d rows of %d, temperature %.1f", rows, kv,
-             (double)temperature);
-    if (!wanted(name))
-        return;
-    table = malloc((size_t)(rows * pages) * 4);
-    for (int32_t i = 0; i < rows * pages; i++)
-        table[i] = (int32_t)((int64_t)i * 1000003 % (rows * pages));
-    for (int32_t r = 0; r <= rows; r++)
-        indices[r] = r;
-    for (int32_t r = 0; r < rows; r++) {
-        slots[r] = table[(r + 1) * pages - 1] * PAGE + PAGE - 1;
-        lens[r] = kv;
-        t[r] = temperature;
-        one[r] = 1;
-    }
-    for (int layer = 0; layer < LAYERS; layer++) {
-        c.qkv[layer] = step_weight(QKV, HIDDEN);
-        c.o[layer] = step_weight(HIDDEN, Q_HEADS * HEAD_DIM);
-        c.gate_up[layer] = step_weight(2 * INNER, HIDDEN);
-        c.down[layer] = step_weight(HIDDEN, INNER);
-    }
-    c.lm_head = step_weight(STEP_VOCAB, HIDDEN);
-    c.layer_size = tokens * (size_t)kv * KV_HEADS * HEAD_DIM * 2;
-    c.k = random_dev(c.layer_size * LAYERS);
-    c.v = random_dev(c.layer_size * LAYERS);
-    c.x = random_dev(tokens * HIDDEN * 2);
-    c.normed = random_dev(tokens * HIDDEN * 2);
-    c.qkv_out = random_dev(tokens * QKV * 2);
-    c.attended = random_dev(tokens * Q_HEADS * HEAD_DIM * 2);
-    c.wide = random_dev(tokens * 2 * INNER * 2);
-    c.inner = random_dev(tokens * INNER * 2);
-    c.norm = random_dev(2 * HIDDEN);
-    c.logits = random_dev(tokens * STEP_VOCAB * 4);
-    int32_t *index = dev_of(indices, sizeof(indices)), *len = dev_of(lens, sizeof(lens));
-    const struct ops_limits limits = {.dtype = DTYPE_BF16,
-                                      .max_tokens = rows,
-                                      .max_rows = rows,
-                                      .max_kv_len = 40960,
-                                      .hidden_size = HIDDEN,
-                                      .num_qo_heads = Q_HEADS,
-                                      .num_kv_heads = KV_HEADS,
-                                      .head_dim = HEAD_DIM,
-                                      .vocab_size = STEP_VOCAB};
-    void *workspace = random_dev(backend.kernels->workspace_size(device, &limits) + 256);
-    c.rope = (struct rope_kv_args){.dtype = DTYPE_BF16,
-                                   .qkv = c.qkv_out,
-                                   .q_norm = c.norm,
-                                   .k_norm = c.norm,
-                                   .cos_sin = dev_of(one, sizeof(one)), /* position 0 alone */
-                                   .positions = dev_of(zero, sizeof(zero)),
-                                   .out_loc = dev_of(slots, sizeof(slots)),
-                                   .num_tokens = rows,
-                                   .num_qo_heads = Q_HEADS,
-                                   .num_kv_heads = KV_HEADS,
-                                   .head_dim = HEAD_DIM,
-                                   .eps = 1e-6f};
-    c.attention = (struct attention_args){.dtype = DTYPE_BF16,
-                                          .out = c.attended,
-                                          .qkv = c.qkv_out,
-                                          .page_table = dev_of(table, (size_t)(rows * pages) * 4),
-                                          .page_table_stride = pages,
-                                          .page_size = PAGE,
-                                          .cu_seqlens_q = index,
-                                          .kv_lens = len,
-                                          .row_table_idx = index,
-                                          .num_tokens = rows,
-                                          .num_rows = rows,
-                                          .max_extend_len = 1,
-                                          .max_kv_len = 40960,
-                                          .num_qo_heads = Q_HEADS,
-                                          .num_kv_heads = KV_HEADS,
-                                          .head_dim = HEAD_DIM,
-                                          .scale = 0.0883883f,
-                                          .workspace = workspace};
-    c.sample = (struct sample_args){.logits = c.logits,
-                                    .num_rows = rows,
-                                    .vocab_size = STEP_VOCAB,
-                                    .inputs = {.temperature = dev_of(t, sizeof(t)),
-                                               .top_p = dev_of(one, sizeof(one)),
-                                               .min_p = dev_of(zero, sizeof(zero)),
-                                               .top_k = dev_of(zero, sizeof(zero)),
-                                               .sample_table_idx = index,
-                                               .sample_pos = index,
-                                               .seed = dev_of(seed, sizeof(seed)),
-                                               .max_rows = 256},
-                                    .token_pool = random_dev(256 * 256 * 4),
-                                    .token_pool_stride = 256,
-                                    .results = random_dev(256 * 4),
-                                    .step_counter = random_dev(4),
-                                    .workspace = workspace};
-    double weights = (double)LAYERS * 2 * HIDDEN * (QKV + Q_HEADS * HEAD_DIM + 3 * INNER);
-    report(name, time_graph(put_step, &c, 1),
-           weights + 2.0 * STEP_VOCAB * HIDDEN + 2 * (double)c.layer_size * LAYERS, 0);
-    for (int layer = 0; layer < LAYERS; layer++) {
-        backend.kernels->linear_destroy(&c.qkv[layer]);
-        backend.kernels->linear_destroy(&c.o[layer]);
-        backend.kernels->linear_destroy(&c.gate_up[layer]);
-        backend.kernels->linear_destroy(&c.down[layer]);
-    }
-    backend.kernels->linear_destroy(&c.lm_head);
-    end_case();
-    free(table);
 }
 
 /* ---- all of it ---- */
@@ -721,36 +411,8 @@ static void bench_all(void)
 
 int main(int argc, char **argv)
 {
-    const struct device_args args = {0};
-    struct device_info info;
-    uint64_t state = 1;
-
-    filters = argv + 1;
-    num_filters = argc - 1;
-    ok(backend_open("cuda", &backend));
-    ok(backend.device->open(&args, &device));
-    ok(backend.device->info(device, &info));
-    ok(backend.device->stream_create(device, false, &stream));
-    ok(backend.device->event_create(device, &begin_event));
-    ok(backend.device->event_create(device, &end_event));
-    noise = malloc(NOISE_SIZE);
-    for (size_t i = 0; i < NOISE_SIZE / 2; i++) {
-        uint64_t z = sample_mix(state += 0x9E3779B97F4A7C15u);
-        float sum = -4, value;
-        uint32_t bits;
-
-        for (int j = 0; j < 8; j++)
-            sum += (float)(z >> 8 * j & 255) / 255;
-        value = sum * 1.2f; /* about normal, deviation 1 */
-        memcpy(&bits, &value, 4);
-        noise[i] = (uint16_t)(bits >> 16);
-    }
-    printf("%s\n", info.name);
+    rig_open(argv + 1, argc - 1);
     bench_all();
-    free(noise);
-    backend.device->event_destroy(&begin_event);
-    backend.device->event_destroy(&end_event);
-    backend.device->stream_destroy(&stream);
-    backend.device->close(&device);
+    rig_close();
     return 0;
 }
