@@ -4,7 +4,8 @@
  *
  *     bench_cuda_ops [NAME]...      only the lines whose name begins so
  *
- * How it is measured: bench_cuda_rig.h. A whole step is in bench_cuda_step.c.
+ * How it is measured: bench_cuda_rig.h. A whole step and mixtures of experts are in files of their
+ * own.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -394,6 +395,7 @@ static void bench_all(void)
         bench_attention(4, 8192, 8192, 0, heads, 16, 8192);
         bench_attention(4, 1024, 8192, 0, heads, 16, 8192);
     }
+    bench_moe();
     for (int rows = 1; rows <= 256; rows *= 4) {
         bench_step(rows, 384, 0);
         bench_step(rows, 384, 0.6f);

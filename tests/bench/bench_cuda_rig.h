@@ -38,6 +38,7 @@ double rig_time(void (*put)(void *state, int i), void *state, int repeats);
 void rig_report(const char *name, double us, double bytes, double flops);
 
 /* Parts of bench_cuda_ops that have files of their own. */
+void bench_moe(void);
 void bench_step(int32_t rows, int32_t kv, float temperature);
 
 #endif
