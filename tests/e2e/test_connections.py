@@ -114,6 +114,7 @@ def test_tokenizer_stops_answering():
     """Requests that it has passed on end as they would; those that it has not are lost to the client."""
     with Server(*SLOW) as server, Client(server.run_dir) as client:
         rid, _ = client.start(prompt="Once", max_tokens=100, ignore_eos=True, want_ids=True)
+        client.wait(lambda: client.deltas[rid])  # accepted is not yet passed on
         os.kill(server.pid("tokenizer"), signal.SIGSTOP)
         try:
             process = start_client(
