@@ -9,7 +9,7 @@
 #include "kernels/ops.h"
 
 /* Raised with every change to device.h, ops.h or step_block.h that moves a field. */
-enum { BACKEND_ABI_VERSION = 4 };
+enum { BACKEND_ABI_VERSION = 5 };
 
 #define CUDA_BACKEND_SYMBOL "minisgl_cuda_backend"
 
