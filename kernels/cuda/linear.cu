@@ -303,14 +303,15 @@ static void time_candidate(struct stream *stream, struct product *p, const struc
 static int tune(struct stream *stream, struct product *p, const struct layer_args *a,
                 struct candidate *candidates, int num)
 {
-    size_t size = (size_t)a->num_tokens * (size_t)a->weight->n * dtype_size(a->y_dtype);
+    size_t size = (size_t)a->num_tokens * (size_t)a->weight->n * dtype_size(a->y_dtype), total;
     struct layer_args args = *a;
     cudaEvent_t begin = NULL, end = NULL;
     void *scratch = NULL;
     int winner = 0, rounds = a->num_tokens > 1024 ? 2 : 5;
 
     size = (size + 255) / 256 * 256;
-    if (cudaMalloc(&scratch, size * 2) || cudaMemsetAsync(scratch, 0, size * 2, stream->cuda) ||
+    total = a->wide ? size * 2 : size;
+    if (cudaMalloc(&scratch, total) || cudaMemsetAsync(scratch, 0, total, stream->cuda) ||
         cudaEventCreate(&begin) || cudaEventCreate(&end))
         goto out;
     args.y = scratch;
