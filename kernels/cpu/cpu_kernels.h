@@ -11,8 +11,8 @@
 #include "kernels/cpu/stream.h"
 #include "kernels/ops.h"
 
-/* Each takes the args struct of ops.h of that name; silu_mul, what follows the product of gate_up,
- * that one's. */
+/* Each takes the args struct of ops.h of that name; silu_mul, which follows linear in a gate_up,
+ * takes gate_up's. */
 struct cpu_kernels {
     const char *name;
     cpu_op embed, rmsnorm, linear, rope_kv, attention, silu_mul, moe, sample;

@@ -1,5 +1,5 @@
-/* fast_silu_mul.c - the second part of gate_up: y[t, i] = silu(wide[t, i]) * wide[t, inner_size +
- * i]. */
+/* fast_silu_mul.c - the second part of gate_up: y[t, i] = silu(h[t, i]) * h[t, inner_size + i],
+ * with h in wide. */
 #include "kernels/cpu/fast.h"
 #include "kernels/cpu/pool.h"
 #include "kernels/cpu/simd.h"

@@ -1,5 +1,5 @@
-/* plain_silu_mul.c - the second part of gate_up: y[t, i] = silu(wide[t, i]) * wide[t, inner_size +
- * i], silu(g) = g / (1 + e^-g). */
+/* plain_silu_mul.c - the second part of gate_up: y[t, i] = silu(h[t, i]) * h[t, inner_size + i],
+ * with h in wide, and silu(g) = g / (1 + e^-g). */
 #include <math.h>
 
 #include "kernels/cpu/cpu_kernels.h"

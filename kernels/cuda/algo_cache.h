@@ -6,8 +6,8 @@
  *
  *   minisgl linear algorithms 3
  *   NVIDIA H200 cuBLAS 130100
- *   2048 1024 64 256 1 1 1 0 0 0 0000000000000042 ...            a line for each entry, its fields
- * in order end 1
+ *   2048 1024 64 256 1 1 1 0 0 0 0000000000000042 ...      a line for each entry: fields in order
+ *   end 1
  *
  * A file of another version, card or library, one that is cut off or damaged, or none at all are
  * the same: no entries. Nothing here is ever an error, since all of it can be timed anew.

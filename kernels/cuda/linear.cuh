@@ -39,7 +39,7 @@ void linear_tuner_destroy(struct linear_tuner **tuner);
  * 1 to SKINNY_NUM, are for large ones, and cuBLAS may win.
  */
 enum { SKINNY_SMALL = 0, SKINNY_NUM = 2 };
-enum { LARGE_WEIGHT = 1 << 24 }; /* elements */
+enum { LARGE_WEIGHT = 1 << 24 }; /* elements: from here on a weight is large */
 
 bool skinny_can(const struct layer_args *args);
 bool skinny_always(const struct layer_args *args);

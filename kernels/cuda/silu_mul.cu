@@ -1,6 +1,6 @@
 /*
- * silu_mul.cu - y[t, i] = silu(x[t, i]) * x[t, inner_size + i]: the second part of gate_up, behind
- * products that do not do it themselves.
+ * silu_mul.cu - y[t, i] = silu(h[t, i]) * h[t, inner_size + i]: the second part of gate_up, behind
+ * products that leave h in wide.
  *
  * Grid: a thread for each 16 bytes of y (or each element, where a row is no whole number of them);
  * every byte is read and written once.

@@ -44,6 +44,7 @@ static struct algo_entry entry_of(int i)
                                .y_dtype = i % 2,
                                .accumulate = 1 - i % 2,
                                .has_bias = i == 2,
+                               .is_gated = i == 1,
                                .own = i};
 
     for (int word = 0; word < ALGO_WORDS; word++)
