@@ -7,9 +7,9 @@
 
 enum {
     MAX_UNUSED_STOPS = 256,
-    MAX_UNSENT_FACTOR = 4,    /* of max_unsent_bytes: all text that may wait for one client */
-    MAX_REFUSALS_FACTOR = 64, /* the same of refusals, while it takes some; else four, */
-    MAX_REFUSALS_STALL_MS = 1000,
+    MAX_UNSENT_FACTOR = 4,        /* of max_unsent_bytes: all text that may wait for one client */
+    MAX_REFUSALS_FACTOR = 64,     /* the same of refusals, while it takes some; else four, when */
+    MAX_REFUSALS_STALL_MS = 1000, /* it has taken nothing for so long */
 };
 
 struct status detokenizer_init(struct detokenizer *d, const struct detokenizer_args *args)
@@ -335,16 +335,12 @@ static void begin_stall(struct client *client, int64_t now_ns)
     client->stalled_bytes = client->unsent_bytes;
 }
 
-static bool has_too_much(const struct detokenizer *d, const struct client *client)
-{
-    return client->unsent_bytes > MAX_UNSENT_FACTOR * d->args.max_unsent_bytes;
-}
-
 /* What waited when the stall began does not count: a client that has just taken a frame reads. */
 static bool is_slow(const struct detokenizer *d, const struct client *client, int64_t now_ns)
 {
     return client->unsent_bytes > client->stalled_bytes + d->args.max_unsent_bytes ||
-           has_too_much(d, client) || now_ns - client->stalled_since_ns > d->args.max_stall_ns;
+           client->unsent_bytes > MAX_UNSENT_FACTOR * d->args.max_unsent_bytes ||
+           now_ns - client->stalled_since_ns > d->args.max_stall_ns;
 }
 
 /* Ends all its requests: those that go on, and those whose end has not been sent, since their text
@@ -389,7 +385,7 @@ bool detokenizer_client_blocked(struct detokenizer *d, struct client *client, in
     }
     if (client->replies && is_slow(d, client, now_ns))
         end_as_slow(d, client, now_ns);
-    if (has_too_much(d, client) || has_too_many_refusals(d, client, now_ns) ||
+    if (has_too_many_refusals(d, client, now_ns) ||
         now_ns - client->blocked_since_ns > d->args.max_blocked_ns) {
         detokenizer_client_gone(d, client);
         return false;
