@@ -67,6 +67,20 @@ void rig_set_element(void *data, enum dtype dtype, size_t i, float value)
     ((uint16_t *)data)[i] = (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
 }
 
+void *rig_host_random(enum dtype dtype, size_t n, float scale)
+{
+    uint16_t *data = malloc(n * dtype_size(dtype) + 1);
+
+    ck_assert_ptr_nonnull(data);
+    for (size_t i = 0; i < n; i++) {
+        if (dtype == DTYPE_F16) /* a normal float16 of random sign, exponent -8..-1, mantissa */
+            data[i] = (uint16_t)((rig_random() & 0x83FF) | (uint32_t)(7 + rig_below(8)) << 10);
+        else
+            rig_set_element(data, dtype, i, scale * rig_normal());
+    }
+    return data;
+}
+
 static struct twin twin_alloc(size_t size)
 {
     struct twin twin = {.size = size};

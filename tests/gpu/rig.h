@@ -58,6 +58,9 @@ double rig_tolerance(enum dtype dtype);
 uint32_t rig_random(void); /* the same sequence in every run */
 int32_t rig_below(int32_t n);
 float rig_normal(void);
+/* On the host: n normal-like numbers times scale, as dtype; float16: of any size below 1. The
+ * caller frees them. */
+void *rig_host_random(enum dtype dtype, size_t n, float scale);
 float rig_element(const void *data, enum dtype dtype, size_t i);
 void rig_set_element(void *data, enum dtype dtype, size_t i, float value);
 

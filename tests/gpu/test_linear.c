@@ -6,21 +6,6 @@
 
 #include "tests/gpu/rig.h"
 
-/* Host matrices of one test; freed at its end. */
-static void *host_random(enum dtype dtype, size_t n, float scale)
-{
-    uint16_t *half = malloc(n * 4 + 1);
-
-    ck_assert_ptr_nonnull(half);
-    for (size_t i = 0; i < n; i++) {
-        if (dtype == DTYPE_F16) /* a normal float16 of random sign, exponent -8..-1, mantissa */
-            half[i] = (uint16_t)((rig_random() & 0x83FF) | (uint32_t)(7 + rig_below(8)) << 10);
-        else
-            rig_set_element(half, dtype, i, scale * rig_normal());
-    }
-    return half;
-}
-
 static void check_linear(enum dtype dtype, enum dtype file_dtype, enum dtype y_dtype, int32_t n,
                          int32_t k, int32_t tokens, bool accumulate, bool with_bias)
 {
@@ -34,8 +19,8 @@ static void check_linear(enum dtype dtype, enum dtype file_dtype, enum dtype y_d
     void *data[4];
 
     for (int i = 0; i < 2; i++) {
-        data[i] = host_random(file_dtype, (size_t)parts[i].n * (size_t)k, 0.1f);
-        data[2 + i] = host_random(file_dtype, (size_t)parts[i].n, 1);
+        data[i] = rig_host_random(file_dtype, (size_t)parts[i].n * (size_t)k, 0.1f);
+        data[2 + i] = rig_host_random(file_dtype, (size_t)parts[i].n, 1);
         parts[i].data = data[i];
         parts[i].bias = with_bias && i == 0 ? data[2 + i] : NULL;
     }
@@ -127,7 +112,7 @@ START_TEST(large_products_repeat)
     enum { N = 32768, K = 5120, TOKENS = 64, TIMES = 100, COPIES = 256 };
     struct rig_side *side = &rig[RIG_CUDA];
     size_t piece = (size_t)N * K * 2 / COPIES;
-    char *data = realloc(host_random(DTYPE_BF16, piece / 2, 0.1f), piece * COPIES);
+    char *data = realloc(rig_host_random(DTYPE_BF16, piece / 2, 0.1f), piece * COPIES);
     const struct linear_part part = {.data = data, .dtype = DTYPE_BF16, .n = N};
     const struct linear_source source = {
         .parts = &part, .num_parts = 1, .k = K, .dtype = DTYPE_BF16};
@@ -174,8 +159,8 @@ static void check_gate_up(enum dtype dtype, int32_t inner, int32_t k, int32_t to
     void *data[4];
 
     for (int i = 0; i < 2; i++) {
-        data[i] = host_random(dtype, (size_t)inner * (size_t)k, 0.1f);
-        data[2 + i] = host_random(dtype, (size_t)inner, 1);
+        data[i] = rig_host_random(dtype, (size_t)inner * (size_t)k, 0.1f);
+        data[2 + i] = rig_host_random(dtype, (size_t)inner, 1);
         parts[i] = (struct linear_part){
             .data = data[i], .dtype = dtype, .n = inner, .bias = with_bias ? data[2 + i] : NULL};
     }

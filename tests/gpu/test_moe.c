@@ -21,16 +21,6 @@ struct mixture {
     struct twin x, logits, workspace;
 };
 
-static void *host_random(enum dtype dtype, size_t n, float scale)
-{
-    void *data = malloc(n * dtype_size(dtype) + 1);
-
-    ck_assert_ptr_nonnull(data);
-    for (size_t i = 0; i < n; i++)
-        rig_set_element(data, dtype, i, scale * rig_normal());
-    return data;
-}
-
 static void make_weights(struct mixture *m)
 {
     const struct shape *s = &m->shape;
@@ -41,7 +31,7 @@ static void make_weights(struct mixture *m)
     for (int i = 0; i < 3; i++) {
         parts[i] = calloc((size_t)s->experts, sizeof(*parts[i]));
         ck_assert_ptr_nonnull(parts[i]);
-        data[i] = host_random(s->dtype, (size_t)s->experts * matrix, 0.2f);
+        data[i] = rig_host_random(s->dtype, (size_t)s->experts * matrix, 0.2f);
         for (int32_t e = 0; e < s->experts; e++)
             parts[i][e] = (struct linear_part){.data = (char *)data[i] +
                                                        (size_t)e * matrix * dtype_size(s->dtype),
@@ -69,7 +59,7 @@ static void make_weights(struct mixture *m)
 static struct twin make_logits(const struct shape *s)
 {
     size_t n = (size_t)s->tokens * (size_t)s->experts;
-    float *logits = host_random(DTYPE_F32, n, 2);
+    float *logits = rig_host_random(DTYPE_F32, n, 2);
 
     for (size_t i = 0; i < n; i++) {
         if ((int32_t)(i % (size_t)s->experts) >= s->experts - s->favourites)
