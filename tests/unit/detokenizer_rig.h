@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "detokenizer_proc/detokenizer.h"
+#include "tests/unit/check_main.h"
 #include "tests/unit/hand_vocabulary.h"
 
 enum { NUM_CLIENTS = 3, MAX_RIDS = 64 };
@@ -237,19 +238,7 @@ static inline void check_empty(void)
 /* A suite of these tests, each with a detokenizer and its clients of its own; the exit code. */
 static inline int run_tests(const char *name, const TTest *const *tests, size_t num_tests)
 {
-    Suite *suite = suite_create(name);
-    TCase *tcase = tcase_create(name);
-
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_set_timeout(tcase, 60);
-    for (size_t i = 0; i < num_tests; i++)
-        tcase_add_test(tcase, tests[i]);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return check_run(name, setup, teardown, tests, num_tests);
 }
 
 #endif

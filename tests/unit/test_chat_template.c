@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/unit/check_main.h"
 #include "tests/unit/golden_lines.h"
 #include "tokenizer_proc/jinja.h"
 
@@ -371,7 +372,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("chat_template");
     TCase *tcase = tcase_create("chat_template");
 
     tcase_set_timeout(tcase, 300);
@@ -384,10 +384,5 @@ int main(void)
     tcase_add_test(tcase, kwargs_are_variables);
     tcase_add_test(tcase, markers_in_content_are_the_callers);
     tcase_add_test(tcase, threads_share_a_template);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return check_run_case("chat_template", tcase);
 }

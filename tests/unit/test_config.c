@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/file.h"
+#include "tests/unit/check_main.h"
 #include "tests/unit/check_status.h"
 
 #define SIZES                                                                                      \
@@ -439,7 +440,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("config");
     TCase *tcase = tcase_create("config");
 
     tcase_add_test(tcase, sizes_and_defaults);
@@ -455,10 +455,5 @@ int main(void)
     tcase_add_test(tcase, deep_nesting_is_refused);
     tcase_add_test(tcase, end_ids_of_all_files_together);
     tcase_add_test(tcase, the_tokenizers_end_token_counts);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return check_run_case("config", tcase);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "scheduler_proc/engine_internal.h"
+#include "tests/unit/check_main.h"
 #include "tests/unit/golden_file.h"
 #include "tests/unit/golden_models.h"
 
@@ -183,17 +184,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("engine");
     TCase *tcase = tcase_create("engine");
 
     tcase_set_timeout(tcase, 300);
     tcase_add_loop_test(tcase, tiny_models_answer_as_transformers, 0, GOLDEN_NUM_TINY);
     tcase_add_loop_test(tcase, an_unaligned_file_answers_the_same, 0, 2);
     tcase_add_test(tcase, sizes_of_captured_steps);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return check_run_case("engine", tcase);
 }

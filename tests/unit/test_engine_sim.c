@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "scheduler_proc/engine_internal.h"
+#include "tests/unit/check_main.h"
 #include "tests/unit/engine_rig.h"
 
 enum { NUM_REQS = 40, NUM_TOKENS = 30 };
@@ -130,7 +131,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("engine_sim");
     TCase *tcase = tcase_create("engine_sim");
 
     tcase_set_timeout(tcase, 120);
@@ -138,10 +138,5 @@ int main(void)
     tcase_add_test(tcase, delays_change_no_token);
     tcase_add_test(tcase, launch_returns_at_once);
     tcase_add_test(tcase, the_step_counter_wraps);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return check_run_case("engine_sim", tcase);
 }

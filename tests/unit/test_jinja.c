@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "tests/unit/check_main.h"
 #include "tests/unit/golden_lines.h"
 #include "tokenizer_proc/jinja.h"
 
@@ -359,7 +360,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("jinja");
     TCase *tcase = tcase_create("jinja");
 
     tcase_set_timeout(tcase, 300);
@@ -374,10 +374,5 @@ int main(void)
     tcase_add_test(tcase, invalid_utf8_is_refused);
     tcase_add_test(tcase, times);
     tcase_add_test(tcase, knows_who_walks_through_content);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return check_run_case("jinja", tcase);
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/unit/check_main.h"
 #include "tests/unit/check_status.h"
 
 static uint8_t bytes[1 << 16];
@@ -132,7 +133,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("safetensors");
     TCase *tcase = tcase_create("safetensors");
 
     tcase_add_test(tcase, tensors_are_found_by_name);
@@ -141,10 +141,5 @@ int main(void)
     tcase_add_loop_test(tcase, what_is_wrong_is_named, 0, sizeof(wrong) / sizeof(wrong[0]));
     tcase_add_test(tcase, a_header_larger_than_its_file);
     tcase_add_test(tcase, a_git_lfs_pointer_is_recognised);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return check_run_case("safetensors", tcase);
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "kernels/element.h"
+#include "tests/unit/check_main.h"
 #include "tests/unit/check_status.h"
 
 static char dir[64];
@@ -215,7 +216,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("weights");
     TCase *tcase = tcase_create("weights");
 
     tcase_add_checked_fixture(tcase, setup, teardown);
@@ -227,10 +227,5 @@ int main(void)
     tcase_add_test(tcase, an_index_names_files_of_its_directory_only);
     tcase_add_test(tcase, dummies_are_random_and_norms_are_ones);
     tcase_add_test(tcase, number_formats);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return check_run_case("weights", tcase);
 }
