@@ -44,6 +44,7 @@ struct front {
     size_t num_pending, pending_bytes; /* jobs in queues */
     uint64_t last_uid;                 /* the counter in it */
     int64_t next_retry_ns;
+    bool has_more; /* the last turn has not taken all frames that were there */
     bool is_draining;
 };
 
@@ -329,9 +330,11 @@ static void take_frame(struct front *front, const struct link_frame *frame)
 static void take_frames(struct front *front)
 {
     struct link_frame frame;
+    int num = 0;
 
-    for (int i = 0; i < MAX_FRAMES_PER_TURN && link_receive(front->endpoint, &frame); i++)
+    for (; num < MAX_FRAMES_PER_TURN && link_receive(front->endpoint, &frame); num++)
         take_frame(front, &frame);
+    front->has_more = num == MAX_FRAMES_PER_TURN;
 }
 
 /* ---- life ---- */
@@ -465,8 +468,8 @@ void front_drain(struct front *front)
 
 bool front_is_drained(const struct front *front)
 {
-    return front->is_draining && front->num_pending == 0 && front->clients.num_blocked == 0 &&
-           !link_has_queued(front->scheduler);
+    return front->is_draining && !front->has_more && front->num_pending == 0 &&
+           front->clients.num_blocked == 0 && !link_has_queued(front->scheduler);
 }
 
 void front_write_stats(const struct front *front, struct json_writer *out)
