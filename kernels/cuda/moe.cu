@@ -80,6 +80,7 @@ static __global__ void __launch_bounds__(WARPS *WARP)
                 id = other_id;
             }
         }
+        id = __shfl_sync(~0u, id, 0); /* NaN compare with nothing, and lanes would disagree */
         if (id % WARP == lane)
             taken |= 1u << id / WARP;
         best = expf(best - maximum) / sum;

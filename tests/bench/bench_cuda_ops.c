@@ -388,6 +388,8 @@ static void bench_all(void)
         bench_attention(256, 1, 1024, 0, heads, 1, 1024);
         bench_attention(256, 1, 1050, 0, heads, 16, 32768);
         bench_attention(256, 1, 1050, 950, heads, 16, 32768);
+        bench_attention(256, 1, 660, 400, heads, 16, 32768);
+        bench_attention(120, 1, 1080, 450, heads, 16, 32768);
         bench_attention(128, 1, 1050, 0, heads, 16, 32768);
         bench_attention(128, 1, 1050, 950, heads, 16, 32768);
         bench_attention(64, 1, 4096, 0, heads, 16, 4096);

@@ -1,6 +1,7 @@
 /*
  * test_moe.c - mixtures of experts: pair by pair, and grouped by expert.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,7 +57,8 @@ static void make_weights(struct mixture *m)
     }
 }
 
-static struct twin make_logits(const struct shape *s)
+/* is_nan: those of the first token. */
+static struct twin make_logits(const struct shape *s, bool is_nan)
 {
     size_t n = (size_t)s->tokens * (size_t)s->experts;
     float *logits = rig_host_random(DTYPE_F32, n, 2);
@@ -65,6 +67,8 @@ static struct twin make_logits(const struct shape *s)
         if ((int32_t)(i % (size_t)s->experts) >= s->experts - s->favourites)
             logits[i] += 50;
     }
+    for (int32_t e = 0; is_nan && e < s->experts; e++)
+        logits[e] = NAN;
     struct twin twin = twin_of(logits, n * sizeof(*logits));
     free(logits);
     return twin;
@@ -89,7 +93,7 @@ static struct mixture mixture_make(struct shape shape)
 
     make_weights(&m);
     m.x = twin_random(shape.dtype, (size_t)shape.tokens * (size_t)shape.hidden, 1);
-    m.logits = make_logits(&shape);
+    m.logits = make_logits(&shape, false);
     for (int s = 0; s < RIG_NUM; s++) {
         size_t size = rig[s].backend.kernels->workspace_size(rig[s].device, &limits);
         space = size > space ? size : space;
@@ -117,9 +121,9 @@ static void mixture_run(const struct mixture *m, int side, const struct twin *y)
     rig_ok(rig[side].backend.kernels->moe(rig[side].stream, &args));
 }
 
-static void check(struct shape shape)
+static void check_mixture(const struct mixture *m)
 {
-    struct mixture m = mixture_make(shape);
+    struct shape shape = m->shape;
     size_t n = (size_t)shape.tokens * (size_t)shape.hidden;
     struct twin y = twin_random(shape.dtype, n, 1);
     char what[128];
@@ -127,9 +131,16 @@ static void check(struct shape shape)
     snprintf(what, sizeof(what), "moe of %d experts, top %d, [%d, %d], %d tokens", shape.experts,
              shape.top_k, shape.inner, shape.hidden, shape.tokens);
     for (int s = 0; s < RIG_NUM; s++)
-        mixture_run(&m, s, &y);
+        mixture_run(m, s, &y);
     /* Two roundings: of what is inside, and of each expert's result or of their sum. */
     twin_compare(&y, shape.dtype, n, 2 * rig_tolerance(shape.dtype), what);
+}
+
+static void check(struct shape shape)
+{
+    struct mixture m = mixture_make(shape);
+
+    check_mixture(&m);
     mixture_free(&m);
 }
 
@@ -173,6 +184,23 @@ START_TEST(all_tokens_may_choose_the_same)
         check((struct shape){DTYPE_BF16, 8, 1, 136, 72, tokens[i], 1, false});
         check((struct shape){DTYPE_BF16, 128, 8, 72, 64, tokens[i], 8, true});
         check((struct shape){DTYPE_BF16, 64, 4, 64, 72, tokens[i], 6, true});
+    }
+}
+END_TEST
+
+/* Of the first token nothing is right; the others are as ever. */
+START_TEST(nan_spoils_one_token)
+{
+    static const int32_t tokens[] = {1, 3, 64, 300};
+
+    for (size_t i = 0; i < 2 * sizeof(tokens) / sizeof(tokens[0]); i++) {
+        const struct shape shapes[] = {{DTYPE_BF16, 128, 8, 64, 40, tokens[i / 2], 0, true},
+                                       {DTYPE_F32, 1024, 4, 64, 40, tokens[i / 2], 0, false}};
+        struct mixture m = mixture_make(shapes[i % 2]);
+
+        m.logits = make_logits(&m.shape, true);
+        check_mixture(&m);
+        mixture_free(&m);
     }
 }
 END_TEST
@@ -244,5 +272,5 @@ START_TEST(company_does_not_matter)
 }
 END_TEST
 
-RIG_MAIN("moe", moe_agrees, groups_agree, all_tokens_may_choose_the_same, results_repeat,
-         company_does_not_matter)
+RIG_MAIN("moe", moe_agrees, groups_agree, all_tokens_may_choose_the_same, nan_spoils_one_token,
+         results_repeat, company_does_not_matter)
