@@ -49,9 +49,11 @@ def span(track, name, begin, end, **args):
 
 
 def known_trace():
-    """Steps of 100 us. Step 1 is launched ahead and waits 10 us for the device; step 2 is launched 30 us late; a sleep; step 3."""
+    """Steps of 100 us, formed 5 us before they are launched. Step 0 begins 5 us after its launch; step 1 is launched ahead and waits
+    10 us for the device; step 2 is launched 30 us late; a sleep; step 3 begins as step 0 did."""
     events = []
     for step, launched, begin in ((0, 5, 10), (1, 60, 120), (2, 250, 260), (3, 955, 960)):
+        events.append(span(1, "form", launched - 5, launched - 4, step=step))
         events.append(span(1, "launch", launched - 4, launched, step=step))
         events.append(span(1, "process", begin + 101, begin + 103, step=step, wasted=1 if step == 3 else 0))
         events.append(span(2, "decode", begin, begin + 100, step=step, rows=2, tokens=2))
@@ -67,8 +69,8 @@ def test_timeline_counts_gaps_and_draws():
     ).stdout
     row = json.loads(printed)[0]
     assert (row["steps"], row["rows"], row["wasted_rows"]) == (4, 8, 1), row
-    assert abs(row["device_idle_share"] - 50 / 450) < 1e-9, row  # 10 and 40 us; not the sleep
-    assert abs(row["queue_empty_share"] - 30 / 450) < 1e-9, row
+    assert abs(row["device_idle_share"] - 70 / 470) < 1e-9, row  # 10, 10, 40 and 10 us; not the sleep
+    assert abs(row["queue_empty_share"] - 40 / 470) < 1e-9, row
     assert abs(row["launched_ahead_share"] - 1 / 2) < 1e-9, row
     assert abs(row["cpu_us_per_step"]["process"] - 2) < 1e-9, row
     words = [e.text for e in xml.etree.ElementTree.parse(picture).iter() if e.tag.endswith("}text")]

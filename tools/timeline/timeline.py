@@ -52,17 +52,23 @@ class Trace:
         for lane in (self.cpu, self.device):
             lane.sort(key=lambda e: e[1])
 
+    def wakes(self):
+        """Steps that are the first behind a sleep of the loop, or the first of all: since when there has been work for them."""
+        found, slept = {}, True
+        for name, begin, _, args in self.cpu:
+            if name == "form" and slept:
+                found[args.get("step")] = begin
+            slept = name == "sleep" or slept and name != "form"
+        return found
+
     def gaps(self):
-        """(end of a step, begin of the next, its number) where there was work all the time: without those in which the loop slept."""
-        sleeps = [(b, e) for n, b, e, _ in self.cpu if n == "sleep"]
-        position = 0
-        for before, after in zip(self.device, self.device[1:]):
-            end, begin = before[2], after[1]
-            while position < len(sleeps) and sleeps[position][1] <= end:
-                position += 1
-            slept = position < len(sleeps) and sleeps[position][0] < begin
-            if begin > end and not slept:
-                yield end, begin, after[3].get("step")
+        """(begin of an idle time, begin of the step that ends it, its number): from the step before, or from when there was work."""
+        wakes, end = self.wakes(), None
+        for _, begin, next_end, args in self.device:
+            times = [time for time in (end, wakes.get(args.get("step"))) if time is not None]
+            if times and max(times) < begin:
+                yield max(times), begin, args.get("step")
+            end = next_end
 
     def table(self):
         """Figures of the whole trace. Idle: the device has no step to run; queue empty: nothing is even launched for it."""
@@ -91,14 +97,11 @@ class Trace:
     def launched_ahead(self):
         """Of the steps that follow another without a sleep: the share whose launch had ended before that other did."""
         launches = {a["step"]: e for n, _, e, a in self.cpu if n == "launch" and "step" in a}
-        sleeps = [b for n, b, _, _ in self.cpu if n == "sleep"]
-        ahead = total = position = 0
+        wakes = self.wakes()
+        ahead = total = 0
         for before, after in zip(self.device, self.device[1:]):
             step = after[3].get("step")
-            while position < len(sleeps) and sleeps[position] < before[1]:
-                position += 1
-            slept = position < len(sleeps) and sleeps[position] < after[1]
-            if step not in launches or slept:
+            if step not in launches or step in wakes:
                 continue
             total += 1
             ahead += launches[step] <= before[2]
