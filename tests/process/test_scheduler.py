@@ -324,16 +324,19 @@ def test_trace_shows_the_overlap():
     code, _, log = scheduler.stop()
     assert code == 0, log
     events = [e for e in json.loads(path.read_text())["traceEvents"] if e["ph"] == "X"]
-    launched = {e["args"]["step"]: e["ts"] + e["dur"] for e in events if e["name"] == "launch"}
+    launched, processed = ({e["args"]["step"]: e for e in events if e["name"] == name} for name in ("launch", "process"))
     ended = {e["args"]["step"]: e["ts"] + e["dur"] for e in events if e["tid"] == 2}
     steps = [k for k in ended if k + 1 in launched and k > 3]
-    ahead = sum(launched[k + 1] < ended[k] for k in steps)
     assert len(steps) > 100, len(steps)
+    # The order of calls is the loop's own, whatever else the host does.
+    assert all(launched[k + 1]["ts"] < processed[k]["ts"] for k in steps)
     if scaled(1) > 1:
         return  # what follows is about speed
-    assert ahead >= 0.99 * len(steps), (ahead, len(steps))
-    durations = sorted(e["dur"] for e in events if e["name"] == "launch")  # microseconds
-    assert durations[int(len(durations) * 0.9)] < 1000, durations[-10:]
+    # A launch that waited for the device would end ahead of no step, and take 3 ms. A busy host delays a third of them.
+    ahead = sum(launched[k + 1]["ts"] + launched[k + 1]["dur"] < ended[k] for k in steps)
+    assert ahead > len(steps) / 10, (ahead, len(steps))
+    durations = sorted(e["dur"] for e in launched.values())  # microseconds
+    assert durations[len(durations) // 2] < 1000, durations[-10:]
 
 
 def test_trace_and_stats_tell_the_same():
@@ -346,6 +349,7 @@ def test_trace_and_stats_tell_the_same():
     scheduler.request(9, [1] * 300)  # more than there is room for, ever
     scheduler.input.say("abort", uid=8)
     scheduler.wait(*range(1, 10))
+    asked_us = time.monotonic_ns() / 1000
     stats = scheduler.stats()
     assert scheduler.stop()[0] == 0
     events = json.loads(path.read_text())["traceEvents"]
@@ -355,11 +359,14 @@ def test_trace_and_stats_tell_the_same():
     pages = [e["args"] for e in events if e["ph"] == "C"]
     assert len(pages) == stats["steps"] and all(sum(p.values()) == 64 for p in pages), pages[:3]
     told = json.loads(subprocess.check_output([ROOT / "tools/timeline/timeline.py", "--json", path]))[0]
+    # Both are sums of the same figures, cut to three and four decimals; only the loop's last turns are in the trace alone.
+    received_us = sum(e["dur"] for e in events if e.get("name") == "receive" and e["ts"] + e["dur"] < asked_us)
+    at_least = {**told["cpu_us_per_step"], "receive": received_us / told["steps"]}
     for phase, us in stats["cpu_us_per_step"].items():
-        assert abs(us - told["cpu_us_per_step"][phase]) < scaled(1) + 0.1 * us, (phase, us, told)  # the end is traced, too
+        assert at_least[phase] - 0.002 < us < told["cpu_us_per_step"][phase] + 0.002, (phase, stats, at_least, told)
     assert stats["queue_empty_share"] > 0, stats
     for share in ("queue_empty_share", "device_idle_share"):
-        assert abs(stats[share] - told[share]) < scaled(0.02), (stats, told)
+        assert abs(stats[share] - told[share]) < 0.0002, (stats, told)
 
 
 def replay(path):
