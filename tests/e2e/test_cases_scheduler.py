@@ -19,11 +19,6 @@ def prompt_of(seed, length):
     return [random.Random(seed).randrange(3, 1700) for _ in range(length)]
 
 
-def request_of(rng, max_prompt, max_tokens):
-    prompt = prompt_of(rng.random(), rng.randint(1, max_prompt))
-    return {"input_ids": prompt, "max_tokens": rng.randint(1, max_tokens), **KEYS}
-
-
 def reference(requests, *options):
     """Each alone, with room, without cache."""
     with Server(*(options or ROOMY), "--cache-type", "naive") as server, Client(server.run_dir) as client:
@@ -110,28 +105,50 @@ def test_sch_14_late_admission_behind_a_shared_prefix():
             pool_check(server)
 
 
+def wave_of(rng, size):
+    """So many requests, of which one ends with each step; then a prompt of as many chunks of 64 tokens: the next wave comes behind it."""
+    lengths = rng.sample(range(1, size + 1), size)
+    wave = [{"input_ids": prompt_of(rng.random(), 1), "max_tokens": length, **KEYS} for length in lengths]
+    return [*wave, {"input_ids": prompt_of(rng.random(), 64 * size), "max_tokens": 1, **KEYS}]
+
+
+def steps_of(trace):
+    """The rows of each step, and the share of the steps that were launched before the one before them was processed."""
+    events = [event for event in json.load(trace)["traceEvents"] if event["ph"] == "X"]
+    rows = [event["args"]["rows"] for event in events if event["tid"] == 2]
+    launched, processed = ({e["args"]["step"]: e["ts"] for e in events if e["name"] == name} for name in ("launch", "process"))
+    return rows, sum(launched[step + 1] < processed[step] for step in processed if step + 1 in launched) / len(rows)
+
+
 def test_ovl_03_batches_of_changing_size():
-    """10,000 steps with either loop, most of them larger or smaller than the one before: no text depends on the loop."""
+    """10,000 steps that are larger or smaller than the one before, with either loop: no text depends on the loop.
+
+    All of a lot is queued before its first step, so which sizes there are does not depend on how fast it is sent.
+    """
     rng = random.Random(3)
-    waves = [[request_of(rng, 30, 40) for _ in range(size)] for size in [1, 7, 64, 3, 30, 2, 17, 64, 1, 5] * 53]
+    lots = [sum((wave_of(rng, size) for size in [1, 7, 64, 3, 30, 2, 17, 64, 1, 5] * 6), []) for _ in range(10)]
+    options = [*ROOMY, "--max-seq-len-override", 65536, "--max-prefill-length", 64]
     seen = {}
     for overlap in ("0", "1"):
         env = {"MINISGL_DISABLE_OVERLAP_SCHEDULING": overlap}
-        with tempfile.NamedTemporaryFile(suffix=".json") as trace, Server(*FAST, "--trace", trace.name, env=env) as server:
+        with tempfile.NamedTemporaryFile(suffix=".json") as trace, Server(*options, "--trace", trace.name, env=env) as server:
             with Client(server.run_dir) as client:
                 assert server.status()["scheduler"]["overlap"] == (overlap == "0")
-                running, seen[overlap] = [], []
-                for wave in waves:  # comes while the one before runs
-                    rids = [client.send("generate", **request) for request in wave]
-                    seen[overlap] += ids_of(collect(client, running))
-                    running = rids
-                seen[overlap] += ids_of(collect(client, running))
+                seen[overlap] = []
+                for lot in lots:
+                    gate, _ = client.start(input_ids=[5], max_tokens=65536, **KEYS)  # all pages are its own: the others wait
+                    rids = [client.send("generate", **request) for request in lot]
+                    server.wait_status(lambda status, lot=lot: status["scheduler"]["queued"] == len(lot), 30)
+                    client.send("abort", target=gate)
+                    assert client.whole(gate)["finish"] == "abort"
+                    seen[overlap] += ids_of(collect(client, rids))
                 pool_check(server)
             server.stop()
-            steps = [e["args"]["rows"] for e in json.load(trace)["traceEvents"] if e.get("tid") == 2 and e["ph"] == "X"]
+            steps, ahead = steps_of(trace)
             changes = sum(a != b for a, b in zip(steps, steps[1:]))
-            print(f"{len(steps)} steps, {changes} of another size than the one before, up to {max(steps)} rows", flush=True)
-            assert len(steps) > 10000 and changes > len(steps) / 2
+            print(f"{len(steps)} steps, {changes} of another size than the one before, {ahead:.2%} launched ahead", flush=True)
+            assert changes > 10000
+            assert ahead > 0.9 if overlap == "0" else ahead == 0
     assert seen["0"] == seen["1"]
 
 
