@@ -339,7 +339,8 @@ fail() { # process
 
 # No command substitution while this may strike: bash 5.2 then takes the handler for a part of it, and fails.
 interrupted=''
-trap 'interrupted=yes' INT TERM HUP
+tick='' # the child that the watch below waits for besides
+trap 'interrupted=yes; [ -z "$tick" ] || kill "$tick" 2>/dev/null || true' INT TERM HUP
 
 start scheduler "$scheduler" --model "$model" --run "$run" --endpoint "$ipc/scheduler.ipc" \
     --detokenizer "$ipc/detokenizer.ipc" --control "$ipc/scheduler.control.ipc" \
@@ -408,8 +409,8 @@ EOF
     fi
 fi
 
-# Watch: the first child that ends ends all. A child that dies between the look and the wait is seen at the next tick.
-tick=''
+# Watch: the first child that ends ends all. A child that dies between the look and the wait is seen at the next tick; a signal
+# there ends the tick.
 while [ -z "$interrupted" ]; do
     for process in "${processes[@]}"; do
         kill -0 "${pid[$process]}" 2>/dev/null || [ -n "$interrupted" ] || fail "$process"
@@ -418,7 +419,7 @@ while [ -z "$interrupted" ]; do
         sleep 2 {lock}>&- {err}>&- >/dev/null 2>&1 &
         tick=$!
     fi
-    wait -n "${pid[@]}" "$tick" || true
+    [ -n "$interrupted" ] || wait -n "${pid[@]}" "$tick" || true
 done 2>/dev/null # bash would print the command of a child that was killed
 [ -z "$tick" ] || kill "$tick" 2>/dev/null || true
 [ "$mode" != once ] || { stop_all; exit 130; } # before the text was there
