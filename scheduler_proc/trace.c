@@ -11,9 +11,9 @@
 enum { BUFFER_SIZE = 1 << 18 };
 
 struct trace {
-    FILE *file;       /* owned */
+    FILE *file; /* owned; its error flag remembers a failed write: a trace that is cut is of use,
+                 * one with holes is not */
     const char *path; /* borrowed */
-    bool has_failed;  /* and has said so: a trace that is cut is of use, one with holes is not */
 };
 
 static void name_track(struct trace *trace, enum trace_track track, const char *name)
@@ -52,7 +52,7 @@ struct status trace_close(struct trace **out_trace)
 
     if (!trace)
         return status_ok();
-    if (!trace->has_failed)
+    if (!ferror(trace->file))
         fputs("\n]}\n", trace->file);
     int has_failed = ferror(trace->file);
     has_failed |= fclose(trace->file);
@@ -65,10 +65,8 @@ struct status trace_close(struct trace **out_trace)
 /* After each event. */
 static void look_at_file(struct trace *trace)
 {
-    if (!ferror(trace->file))
-        return;
-    trace->has_failed = true;
-    log_warn("%s: %s: the trace ends here, the server goes on", trace->path, strerror(errno));
+    if (ferror(trace->file))
+        log_warn("%s: %s: the trace ends here, the server goes on", trace->path, strerror(errno));
 }
 
 /* Microseconds, as a number with three decimals. */
@@ -77,7 +75,7 @@ static void look_at_file(struct trace *trace)
 
 void trace_add(struct trace *trace, const struct trace_span *span)
 {
-    if (!trace || trace->has_failed)
+    if (!trace || ferror(trace->file))
         return;
     fprintf(trace->file,
             ",\n{\"name\":\"%s\",\"ph\":\"X\",\"pid\":1,\"tid\":%d,\"ts\":" US_FORMAT
@@ -93,7 +91,7 @@ void trace_add(struct trace *trace, const struct trace_span *span)
 
 void trace_add_pages(struct trace *trace, const struct trace_pages *pages)
 {
-    if (!trace || trace->has_failed)
+    if (!trace || ferror(trace->file))
         return;
     fprintf(trace->file,
             ",\n{\"name\":\"pages\",\"ph\":\"C\",\"pid\":1,\"ts\":" US_FORMAT
@@ -107,7 +105,7 @@ void trace_add_request(struct trace *trace, enum trace_request what, uint64_t ui
     static const char phases[] = {
         [TRACE_REQUEST_ARRIVAL] = 'b', [TRACE_REQUEST_FIRST] = 'n', [TRACE_REQUEST_END] = 'e'};
 
-    if (!trace || trace->has_failed)
+    if (!trace || ferror(trace->file))
         return;
     fprintf(trace->file,
             ",\n{\"name\":\"request\",\"cat\":\"request\",\"ph\":\"%c\",\"pid\":1,\"tid\":%d,"
