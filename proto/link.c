@@ -303,19 +303,32 @@ size_t link_queued_bytes(const struct link *link)
     return link->queued_bytes;
 }
 
+/* A signal may cut ZeroMQ's look at its commands short, before it has taken anything. Not to try
+ * again would leave a message that is half sent for the next one to go on with. */
+static int send_part(struct link *link, const void *data, size_t size, int flags)
+{
+    int sent;
+
+    do
+        sent = zmq_send(link->handle, data, size, ZMQ_DONTWAIT | flags);
+    while (sent < 0 && errno == EINTR);
+    return sent;
+}
+
 /* ZeroMQ hears of room in a full pipe when it looks for messages from its own threads, which a send
  * does once in a millisecond at most, and a query of events at once. */
 static int send_peer(struct link *link, const uint8_t *peer, size_t size)
 {
-    int sent = zmq_send(link->handle, peer, size, ZMQ_DONTWAIT | ZMQ_SNDMORE);
+    int sent = send_part(link, peer, size, ZMQ_SNDMORE);
     int events;
     size_t events_size = sizeof(events);
 
     if (sent >= 0 || errno != EAGAIN)
         return sent;
-    if (zmq_getsockopt(link->handle, ZMQ_EVENTS, &events, &events_size) < 0)
-        return -1;
-    return zmq_send(link->handle, peer, size, ZMQ_DONTWAIT | ZMQ_SNDMORE);
+    while (zmq_getsockopt(link->handle, ZMQ_EVENTS, &events, &events_size) < 0)
+        if (errno != EINTR)
+            return -1;
+    return send_part(link, peer, size, ZMQ_SNDMORE);
 }
 
 struct status link_send_to(struct link *link, const struct bytes *peer, const void *data,
@@ -330,13 +343,25 @@ struct status link_send_to(struct link *link, const struct bytes *peer, const vo
         return errno == EAGAIN ? status_error(STATUS_NO_SPACE, "the peer does not read")
                                : status_error(STATUS_GONE, "the peer is not connected");
     /* Once the first part is taken the others are too: pipes count whole messages. */
-    if ((has_delimiter && zmq_send(link->handle, "", 0, ZMQ_DONTWAIT | ZMQ_SNDMORE) < 0) ||
-        zmq_send(link->handle, data, size, ZMQ_DONTWAIT) < 0)
+    if ((has_delimiter && send_part(link, "", 0, ZMQ_SNDMORE) < 0) ||
+        send_part(link, data, size, 0) < 0)
         return status_error(STATUS_GONE, "the peer has just gone: %s", zmq_strerror(errno));
     return status_ok();
 }
 
 /* ---- receive ---- */
+
+/* To data. A signal may end it early, as it may a send, and a message in parts must not lose one.
+ */
+static int receive_part(struct link *link)
+{
+    int received;
+
+    do
+        received = zmq_msg_recv(&link->data, link->handle, ZMQ_DONTWAIT);
+    while (received < 0 && errno == EINTR);
+    return received;
+}
 
 /* Reads the parts behind the first to the end; true when there was none. */
 static bool skip_parts(struct link *link)
@@ -345,7 +370,7 @@ static bool skip_parts(struct link *link)
 
     while (zmq_msg_more(&link->data)) {
         is_single = false;
-        if (zmq_msg_recv(&link->data, link->handle, ZMQ_DONTWAIT) < 0)
+        if (receive_part(link) < 0)
             break; /* cannot be: messages arrive whole */
     }
     return is_single;
@@ -361,12 +386,12 @@ static size_t take_peer(struct link *link)
     memcpy(link->peer, zmq_msg_data(&link->data), size);
     if (!zmq_msg_more(&link->data))
         return size;
-    zmq_msg_recv(&link->data, link->handle, ZMQ_DONTWAIT);
+    receive_part(link);
     if (link->kind != LINK_REP)
         return size;
     bool has_delimiter = zmq_msg_size(&link->data) == 0 && zmq_msg_more(&link->data);
     if (has_delimiter)
-        zmq_msg_recv(&link->data, link->handle, ZMQ_DONTWAIT);
+        receive_part(link);
     link->peer[size++] = has_delimiter;
     return size;
 }
@@ -376,7 +401,7 @@ bool link_receive(struct link *link, struct link_frame *out)
     size_t peer_size = 0;
 
     *out = (struct link_frame){0};
-    if (zmq_msg_recv(&link->data, link->handle, ZMQ_DONTWAIT) < 0)
+    if (receive_part(link) < 0)
         return false;
     if (is_router(link))
         peer_size = take_peer(link);

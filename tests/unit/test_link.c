@@ -1,6 +1,8 @@
 /* test_link.c - sockets that never block, over ipc in a directory of their own. */
 #include "proto/link.h"
 
+#include <dlfcn.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +22,44 @@ enum { WAIT_MS = 10000 };
 
 static char dir[64];
 static char endpoint[96];
+
+/* libzmq's calls stand behind these two, which a signal seems to cut short every other time. */
+static bool are_calls_interrupted;
+
+static bool is_interrupted(void)
+{
+    static int num_calls;
+
+    if (!are_calls_interrupted || num_calls++ % 2)
+        return false;
+    errno = EINTR;
+    return true;
+}
+
+int zmq_send(void *socket, const void *data, size_t size, int flags)
+{
+    zmq_msg_t msg;
+
+    if (is_interrupted())
+        return -1;
+    zmq_msg_init_size(&msg, size);
+    memcpy(zmq_msg_data(&msg), data, size);
+    int sent = zmq_msg_send(&msg, socket, flags);
+    if (sent < 0)
+        zmq_msg_close(&msg); /* leaves errno */
+    return sent;
+}
+
+int zmq_msg_recv(zmq_msg_t *msg, void *socket, int flags)
+{
+    void *symbol = dlsym(RTLD_NEXT, "zmq_msg_recv");
+    int (*receive_msg)(zmq_msg_t *, void *, int);
+
+    if (is_interrupted())
+        return -1;
+    memcpy(&receive_msg, &symbol, sizeof(receive_msg)); /* ISO C casts no pointer to a function */
+    return receive_msg(msg, socket, flags);
+}
 
 static void setup(void)
 {
@@ -261,6 +301,32 @@ START_TEST(rep_answers_every_kind_of_asker)
     }
     zsock_destroy(&strict);
     link_close(&req, 0);
+    link_close(&rep, 0);
+    teardown();
+}
+END_TEST
+
+/* To the peers it looks as if there had been none: no answer is lost, no part of a message. */
+START_TEST(interrupted_calls_are_made_again)
+{
+    setup();
+    struct link *rep = open_at(LINK_REP, true, endpoint, NULL);
+    zsock_t *strict = zsock_new_req(endpoint); /* an empty part before the frame */
+
+    are_calls_interrupted = true;
+    for (int round = 0; round < 3; round++) {
+        zstr_send(strict, "ping");
+        struct link_frame frame = receive(rep);
+        ck_assert_uint_eq(frame.data.size, 4);
+        ck_assert_int_eq(link_send_to(rep, &frame.peer, "pong", 4).code, STATUS_OK);
+        are_calls_interrupted = false; /* CZMQ's own, in the test */
+        char *answer = zstr_recv(strict);
+        ck_assert_str_eq(answer, "pong");
+        zstr_free(&answer);
+        are_calls_interrupted = true;
+    }
+    are_calls_interrupted = false;
+    zsock_destroy(&strict);
     link_close(&rep, 0);
     teardown();
 }
@@ -550,8 +616,8 @@ END_TEST
 CHECK_MAIN("link", frames_queue_before_anybody_is_there_and_keep_their_order,
            a_full_queue_refuses_and_stays_as_it_was, a_router_knows_its_peers,
            would_block_means_slow, a_peer_that_has_read_all_takes_more,
-           rep_answers_every_kind_of_asker, messages_of_several_parts_are_no_message,
-           a_served_ipc_path_is_not_taken_over,
+           rep_answers_every_kind_of_asker, interrupted_calls_are_made_again,
+           messages_of_several_parts_are_no_message, a_served_ipc_path_is_not_taken_over,
            a_stale_ipc_file_is_replaced_and_another_file_is_not,
            endpoints_beyond_loopback_want_keys, curve_lets_known_clients_in_and_no_others,
            closing_delivers_what_it_can_and_never_hangs, an_idle_wait_costs_nothing,
