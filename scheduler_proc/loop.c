@@ -20,7 +20,8 @@ enum {
     LINGER_MS = 1000,
     WATCH_INTERVAL_MS = 1000, /* of what has no event of its own */
     STALL_INTERVAL_MS = 10,
-    LAST_LOOK_MS = 20, /* what a tokenizer sent before it ended may still be on its way */
+    LAST_LOOK_MS = 20,        /* what a tokenizer sent before it ended may still be on its way */
+    MAX_LAST_LOOKS_MS = 1000, /* and one that does not end does not hold a drain up for longer */
 };
 
 /* ---- life ---- */
@@ -322,11 +323,24 @@ static int idle_timeout_ms(const struct loop *loop)
                : -1;
 }
 
+/* Nothing is left to do for a drain: has it looked for frames once more, and found none? */
+static bool has_looked(struct loop *loop)
+{
+    int64_t now_ns = clock_now_ns();
+    bool is_first = loop->looks_end_ns == 0;
+
+    if (is_first)
+        loop->looks_end_ns = now_ns + MAX_LAST_LOOKS_MS * ns_per_ms;
+    else if (loop->num_seen == loop->counters.frames_in || now_ns >= loop->looks_end_ns)
+        return true;
+    loop->num_seen = loop->counters.frames_in;
+    return false;
+}
+
 static struct status turn_until_done(struct loop *loop)
 {
     const struct batch *previous = NULL;
     const struct batch *batch = NULL;
-    uint64_t num_seen = UINT64_MAX; /* frames that had come at the last look */
     int timeout_ms = 0;
     struct status status = status_ok();
 
@@ -349,9 +363,8 @@ static struct status turn_until_done(struct loop *loop)
         if (batch)
             status = process(loop, batch);
         else if (!previous && loop->is_draining && !scheduler_has_work(loop->scheduler)) {
-            if (num_seen == loop->counters.frames_in)
+            if (has_looked(loop))
                 return status;
-            num_seen = loop->counters.frames_in;
             timeout_ms = LAST_LOOK_MS;
         } else if (!previous)
             timeout_ms = idle_timeout_ms(loop);

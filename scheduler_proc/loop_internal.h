@@ -27,8 +27,10 @@ struct loop {
     struct loop_counters counters;
     struct log_limit garbage_limit, nan_limit;
     bool is_draining;
-    int64_t deadline_ns;          /* of a shutdown's grace; 0: none */
-    bool has_slept;               /* since the last step was launched, or there was none yet */
+    int64_t deadline_ns;  /* of a shutdown's grace; 0: none */
+    int64_t looks_end_ns; /* of a drain that only looks for frames on their way; 0: none */
+    uint64_t num_seen;    /* frames that had come at the last of these looks */
+    bool has_slept;       /* since the last step was launched, or there was none yet */
 };
 
 /* What was done from begin_ns until now: counted, and traced with the step that it was done for (or

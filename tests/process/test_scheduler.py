@@ -294,6 +294,21 @@ def test_control():
     assert scheduler.process.wait(timeout=scaled(2)) == 0
 
 
+def test_frames_that_do_not_end_do_not_hold_up_a_drain():
+    scheduler = Scheduler("--device", "sim", "--sim-step-us", 1000)
+    scheduler.request(1, [1], max_tokens=100, ignore_eos=True)
+    scheduler.take(scheduler.detokenizer.hear())
+    assert scheduler.control.ask("drain")["ok"]
+    deadline = time.monotonic() + scaled(5)
+    while scheduler.process.poll() is None:
+        assert time.monotonic() < deadline
+        scheduler.input.say("abort", uid=2)
+        time.sleep(0.001)
+    assert scheduler.process.returncode == 0
+    answer = scheduler.wait(1)[0]
+    assert (answer["finish"], len(answer["tokens"])) == ("length", 100), answer
+
+
 def test_invariants_are_walked_on_request():
     scheduler = Scheduler("--device", "sim", "--page-size", 4, "--num-pages", 200, "--max-prefill-length", 32)
     for uid in range(1, 65):
