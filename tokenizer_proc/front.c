@@ -26,6 +26,7 @@ enum {
     ABORT_RESERVE_BYTES = 16 << 20, /* of the scheduler's queue, for aborts beyond the bound */
     SCHEDULER_SEND_MARK = 16,       /* prompts are large: few may wait uncounted */
     INSTANCE_SHIFT = 48,
+    DRAIN_MS = 1000,  /* that a drain waits for clients */
     THREADS_MS = 200, /* for the workers to end */
     LINGER_MS = 100,
 };
@@ -46,7 +47,14 @@ struct front {
     int64_t next_retry_ns;
     bool has_more; /* the last turn has not taken all frames that were there */
     bool is_draining;
+    int64_t drain_end_ns; /* of its patience with clients */
 };
+
+/* Clients that send on and on, or do not read, do not hold a drain up for longer. */
+static bool has_waited_for_clients(const struct front *front)
+{
+    return front->is_draining && clock_now_ns() >= front->drain_end_ns;
+}
 
 /* ---- answers that wait ---- */
 
@@ -256,6 +264,10 @@ static void take_abort(struct front *front, struct client_queue *client, struct 
     uint64_t uid = abort->uid;
     struct client_id id;
 
+    if (has_waited_for_clients(front)) {
+        refuse(front, client, job, ERROR_SHUTTING_DOWN, "the server stops");
+        return;
+    }
     if (!abort->has_uid && client->peer_size == sizeof(id.bytes)) {
         memcpy(id.bytes, client->peer, sizeof(id.bytes));
         uid = rid_ring_find(front->rids, &id, abort->target_rid);
@@ -456,20 +468,26 @@ void front_turn(struct front *front)
 
 int front_timeout_ms(const struct front *front)
 {
+    if (front->has_more) /* then the next turn decides, whether there is another frame or not */
+        return 0;
     return front->clients.num_blocked ? ANSWERS_RETRY_MS : -1;
 }
 
 void front_drain(struct front *front)
 {
-    if (!front->is_draining)
-        log_info("draining: no more requests are taken pending=%zu", front->num_pending);
+    if (front->is_draining)
+        return;
+    log_info("draining: no more requests are taken pending=%zu", front->num_pending);
     front->is_draining = true;
+    front->drain_end_ns = clock_now_ns() + DRAIN_MS * ns_per_ms;
 }
 
 bool front_is_drained(const struct front *front)
 {
-    return front->is_draining && !front->has_more && front->num_pending == 0 &&
-           front->clients.num_blocked == 0 && !link_has_queued(front->scheduler);
+    bool waits_for_clients = front->has_more || front->clients.num_blocked > 0;
+
+    return front->is_draining && front->num_pending == 0 && !link_has_queued(front->scheduler) &&
+           (!waits_for_clients || has_waited_for_clients(front));
 }
 
 void front_write_stats(const struct front *front, struct json_writer *out)

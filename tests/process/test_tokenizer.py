@@ -539,6 +539,45 @@ class Life(TokenizerTest):
         self.assertTrue(self.ask(self.control, type="drain")["ok"])
         self.assertEqual(self.process.wait(WAIT_S), 0)
 
+    def test_a_client_that_does_not_read_holds_a_drain_up_for_a_second_at_most(self):
+        self.serve()
+        for _ in range(20000):
+            self.client.send(pack(type="generate", rid="r", prompt=""))
+        self.assertGreater(self.stats()["answers_unsent"], 0)
+        self.assertTrue(self.ask(self.control, type="drain")["ok"])
+        self.assertEqual(self.process.wait(scaled(5)), 0)
+
+    def test_a_drain_waits_for_the_scheduler_and_then_takes_no_aborts(self):
+        self.scheduler.close(0)
+        self.serve()
+        uids = [self.generate(rid=f"{i}", prompt="Once")["uid"] for i in range(100)]  # more than ZeroMQ takes
+        self.assertTrue(self.ask(self.control, type="drain")["ok"])
+        deadline = time.monotonic() + scaled(5)
+        num_aborts = 0
+        while self.ask(self.client, type="abort", rid="a", uid=uids[0])["type"] == "result":
+            self.assertLess(time.monotonic(), deadline)
+            num_aborts += 1
+            time.sleep(0.01)
+        self.assertGreater(num_aborts, 0)
+        self.scheduler = self.socket(zmq.PULL, "scheduler", bind=True)
+        got = [self.receive(self.scheduler) for _ in range(len(uids) + num_aborts)]
+        self.assertEqual([message["uid"] for message in got], uids + uids[:1] * num_aborts)
+        self.assertEqual(self.process.wait(WAIT_S), 0)
+
+    def test_a_drain_ends_with_the_last_of_many_frames(self):
+        """Also when a turn has taken as many as it takes at once, and there are no more."""
+        for _ in range(5):
+            self.serve()
+            self.assertEqual(self.generate(rid="a", prompt="Once")["type"], "accepted")
+            self.process.send_signal(signal.SIGSTOP)  # so that most often all of it is there at once
+            for _ in range(64):
+                self.client.send(pack(type="generate", rid="r", prompt="Once"))
+            self.control.send(pack(type="drain"))
+            self.process.send_signal(signal.SIGCONT)
+            self.assertTrue(self.receive(self.control)["ok"])
+            self.assertEqual(self.process.wait(WAIT_S), 0)
+            self.client.close(0)  # it would be a client of the next one
+
     def test_signals_end_it_in_time(self):
         for number in (signal.SIGTERM, signal.SIGINT):
             self.serve()
