@@ -293,11 +293,8 @@ static void put_sample(void *state, int i)
 static void bench_sample(const char *what, int32_t rows, float temperature, float top_p,
                          int32_t top_k, float spread)
 {
-    enum { VOCAB = 151936 };
-    size_t n = (size_t)rows * VOCAB;
-    float *logits, t[256], p[256], zero[256] = {0};
-    int32_t k[256], idx[256];
-    uint64_t seed[256];
+    size_t n = (size_t)rows * RIG_VOCAB;
+    float *logits;
     char name[128];
 
     snprintf(name, sizeof(name), "sample %s, %d rows", what, rows);
@@ -310,13 +307,6 @@ static void bench_sample(const char *what, int32_t rows, float temperature, floa
         memcpy(&logits[i], &bits, 4);
         logits[i] = spread * (logits[i] + (float)(i % 97) * 1e-4f);
     }
-    for (int32_t r = 0; r < rows; r++) {
-        t[r] = temperature;
-        p[r] = top_p;
-        k[r] = top_k;
-        idx[r] = r;
-        seed[r] = (uint64_t)r * 77;
-    }
     const struct ops_limits limits = {.dtype = DTYPE_BF16,
                                       .max_tokens = rows,
                                       .max_rows = rows,
@@ -324,25 +314,10 @@ static void bench_sample(const char *what, int32_t rows, float temperature, floa
                                       .num_qo_heads = 1,
                                       .num_kv_heads = 1,
                                       .head_dim = 64,
-                                      .vocab_size = VOCAB};
-    int32_t *ids = rig_copy(idx, sizeof(idx));
-    struct sample_args args = {
-        .logits = rig_copy(logits, n * 4),
-        .num_rows = rows,
-        .vocab_size = VOCAB,
-        .inputs = {.temperature = rig_copy(t, sizeof(t)),
-                   .top_p = rig_copy(p, sizeof(p)),
-                   .min_p = rig_copy(zero, sizeof(zero)),
-                   .top_k = rig_copy(k, sizeof(k)),
-                   .sample_table_idx = ids,
-                   .sample_pos = ids,
-                   .seed = rig_copy(seed, sizeof(seed)),
-                   .max_rows = 256},
-        .token_pool = rig_random(256 * 256 * 4),
-        .token_pool_stride = 256,
-        .results = rig_random(256 * 4),
-        .step_counter = rig_random(4),
-        .workspace = rig_random(rig.backend.kernels->workspace_size(rig.device, &limits) + 256)};
+                                      .vocab_size = RIG_VOCAB};
+    struct sample_args args =
+        rig_sample(rows, temperature, top_p, top_k, rig_copy(logits, n * 4),
+                   rig_random(rig.backend.kernels->workspace_size(rig.device, &limits) + 256));
     rig_report(name, rig_time(put_sample, &args, 4), (double)n * 4, 0);
     rig_end_case();
     free(logits);

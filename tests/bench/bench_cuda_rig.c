@@ -113,6 +113,39 @@ void rig_end_case(void)
         rig.backend.device->free(rig.device, buffers[--num_buffers]);
 }
 
+struct sample_args rig_sample(int32_t rows, float temperature, float top_p, int32_t top_k,
+                              const float *logits, void *workspace)
+{
+    float t[RIG_MAX_ROWS], p[RIG_MAX_ROWS], min_p[RIG_MAX_ROWS] = {0};
+    int32_t k[RIG_MAX_ROWS], index[RIG_MAX_ROWS];
+    uint64_t seed[RIG_MAX_ROWS];
+
+    for (int32_t r = 0; r < RIG_MAX_ROWS; r++) {
+        t[r] = temperature;
+        p[r] = top_p;
+        k[r] = top_k;
+        index[r] = r;
+        seed[r] = (uint64_t)r * 77;
+    }
+    int32_t *index_dev = rig_copy(index, sizeof(index));
+    return (struct sample_args){.logits = logits,
+                                .num_rows = rows,
+                                .vocab_size = RIG_VOCAB,
+                                .inputs = {.temperature = rig_copy(t, sizeof(t)),
+                                           .top_p = rig_copy(p, sizeof(p)),
+                                           .min_p = rig_copy(min_p, sizeof(min_p)),
+                                           .top_k = rig_copy(k, sizeof(k)),
+                                           .sample_table_idx = index_dev,
+                                           .sample_pos = index_dev,
+                                           .seed = rig_copy(seed, sizeof(seed)),
+                                           .max_rows = RIG_MAX_ROWS},
+                                .token_pool = rig_random(RIG_MAX_ROWS * RIG_MAX_ROWS * 4),
+                                .token_pool_stride = RIG_MAX_ROWS,
+                                .results = rig_random(RIG_MAX_ROWS * 4),
+                                .step_counter = rig_random(4),
+                                .workspace = workspace};
+}
+
 double rig_time(void (*put)(void *state, int i), void *state, int repeats)
 {
     const struct device_ops *ops = rig.backend.device;

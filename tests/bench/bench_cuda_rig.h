@@ -12,6 +12,7 @@
 #include "kernels/ops.h"
 
 enum { RIG_REPEATS = 28, RIG_NOISE_SIZE = 64 << 20 };
+enum { RIG_VOCAB = 151936, RIG_MAX_ROWS = 256 }; /* of what samples: Qwen3's, and a large step's */
 
 struct rig {
     struct backend backend;
@@ -32,6 +33,10 @@ bool rig_wants(const char *name);
 void *rig_random(size_t size);
 void *rig_copy(const void *host, size_t size);
 void rig_end_case(void);
+
+/* What samples rows [RIG_VOCAB] of logits, all of them alike; the last two are on the device. */
+struct sample_args rig_sample(int32_t rows, float temperature, float top_p, int32_t top_k,
+                              const float *logits, void *workspace);
 
 /* Microseconds of one of the launches that put(state, i) makes, i < repeats. */
 double rig_time(void (*put)(void *state, int i), void *state, int repeats);

@@ -7,7 +7,7 @@
 #include "tests/bench/bench_cuda_rig.h"
 
 enum { LAYERS = 28, HIDDEN = 1024, Q_HEADS = 16, KV_HEADS = 8, HEAD_DIM = 128, INNER = 3072 };
-enum { QKV = (Q_HEADS + 2 * KV_HEADS) * HEAD_DIM, STEP_VOCAB = 151936 };
+enum { QKV = (Q_HEADS + 2 * KV_HEADS) * HEAD_DIM };
 
 struct step_case {
     struct linear_weight *qkv[LAYERS], *o[LAYERS], *gate_up[LAYERS], *down[LAYERS], *lm_head;
@@ -78,7 +78,7 @@ static void put_step(void *state, int i)
 static struct linear_weight *step_weight(int32_t n, int32_t k)
 {
     static uint16_t *data; /* small, so that the residual stays finite */
-    const size_t len = (size_t)STEP_VOCAB * HIDDEN;
+    const size_t len = (size_t)RIG_VOCAB * HIDDEN;
     struct linear_weight *weight = NULL;
 
     if (data == NULL) {
@@ -97,8 +97,7 @@ void bench_step(int32_t rows, int32_t kv, float temperature)
 {
     enum { PAGE = 16 };
     int32_t pages = kv / PAGE, indices[257], slots[256], lens[256], *table;
-    float t[256], one[256], zero[256] = {0};
-    uint64_t seed[256] = {0};
+    float one[256], zero[256] = {0};
     struct step_case c = {.rows = rows};
     size_t tokens = (size_t)rows;
     char name[128];
@@ -115,7 +114,6 @@ void bench_step(int32_t rows, int32_t kv, float temperature)
     for (int32_t r = 0; r < rows; r++) {
         slots[r] = table[(r + 1) * pages - 1] * PAGE + PAGE - 1;
         lens[r] = kv;
-        t[r] = temperature;
         one[r] = 1;
     }
     for (int layer = 0; layer < LAYERS; layer++) {
@@ -124,7 +122,7 @@ void bench_step(int32_t rows, int32_t kv, float temperature)
         c.gate_up[layer] = step_weight(2 * INNER, HIDDEN);
         c.down[layer] = step_weight(HIDDEN, INNER);
     }
-    c.lm_head = step_weight(STEP_VOCAB, HIDDEN);
+    c.lm_head = step_weight(RIG_VOCAB, HIDDEN);
     c.layer_size = tokens * (size_t)kv * KV_HEADS * HEAD_DIM * 2;
     c.k = rig_random(c.layer_size * LAYERS);
     c.v = rig_random(c.layer_size * LAYERS);
@@ -135,7 +133,7 @@ void bench_step(int32_t rows, int32_t kv, float temperature)
     c.wide = rig_random(tokens * 2 * INNER * 2);
     c.inner = rig_random(tokens * INNER * 2);
     c.norm = rig_random(2 * HIDDEN);
-    c.logits = rig_random(tokens * STEP_VOCAB * 4);
+    c.logits = rig_random(tokens * RIG_VOCAB * 4);
     int32_t *index = rig_copy(indices, sizeof(indices)), *len = rig_copy(lens, sizeof(lens));
     const struct ops_limits limits = {.dtype = DTYPE_BF16,
                                       .max_tokens = rows,
@@ -145,7 +143,7 @@ void bench_step(int32_t rows, int32_t kv, float temperature)
                                       .num_qo_heads = Q_HEADS,
                                       .num_kv_heads = KV_HEADS,
                                       .head_dim = HEAD_DIM,
-                                      .vocab_size = STEP_VOCAB};
+                                      .vocab_size = RIG_VOCAB};
     void *workspace = rig_random(rig.backend.kernels->workspace_size(rig.device, &limits) + 256);
     c.rope = (struct rope_kv_args){.dtype = DTYPE_BF16,
                                    .qkv = c.qkv_out,
@@ -177,25 +175,10 @@ void bench_step(int32_t rows, int32_t kv, float temperature)
                                           .head_dim = HEAD_DIM,
                                           .scale = 0.0883883f,
                                           .workspace = workspace};
-    c.sample = (struct sample_args){.logits = c.logits,
-                                    .num_rows = rows,
-                                    .vocab_size = STEP_VOCAB,
-                                    .inputs = {.temperature = rig_copy(t, sizeof(t)),
-                                               .top_p = rig_copy(one, sizeof(one)),
-                                               .min_p = rig_copy(zero, sizeof(zero)),
-                                               .top_k = rig_copy(zero, sizeof(zero)),
-                                               .sample_table_idx = index,
-                                               .sample_pos = index,
-                                               .seed = rig_copy(seed, sizeof(seed)),
-                                               .max_rows = 256},
-                                    .token_pool = rig_random(256 * 256 * 4),
-                                    .token_pool_stride = 256,
-                                    .results = rig_random(256 * 4),
-                                    .step_counter = rig_random(4),
-                                    .workspace = workspace};
+    c.sample = rig_sample(rows, temperature, 1, 0, c.logits, workspace);
     double weights = (double)LAYERS * 2 * HIDDEN * (QKV + Q_HEADS * HEAD_DIM + 3 * INNER);
     rig_report(name, rig_time(put_step, &c, 1),
-               weights + 2.0 * STEP_VOCAB * HIDDEN + 2 * (double)c.layer_size * LAYERS, 0);
+               weights + 2.0 * RIG_VOCAB * HIDDEN + 2 * (double)c.layer_size * LAYERS, 0);
     for (int layer = 0; layer < LAYERS; layer++) {
         rig.backend.kernels->linear_destroy(&c.qkv[layer]);
         rig.backend.kernels->linear_destroy(&c.o[layer]);
