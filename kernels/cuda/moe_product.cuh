@@ -116,6 +116,28 @@ static __device__ __forceinline__ void feed_copy(const struct feed<ROWS, HALF, T
     }
 }
 
+/* Begins the block's part: its first AHEAD steps are on their way to their stages, each a group of
+ * copies. False when the tile has no rows. */
+template <int AHEAD, bool GATED, int ROWS, int HALF, int THREADS>
+static __device__ __forceinline__ bool begin_part(const struct moe_product *p, uint32_t stages,
+                                                  struct product_part *part,
+                                                  struct feed<ROWS, HALF, THREADS> *feed)
+{
+    pdl_launch();
+    pdl_wait();
+    *part = find_part<HALF, GATED>(p);
+    if (part->tile.num_rows == 0)
+        return false;
+    feed_init<ROWS, HALF, THREADS, GATED>(feed, p, part);
+#pragma unroll
+    for (int i = 0; i < AHEAD; i++) {
+        if (i * STEP < p->k)
+            feed_copy(feed, stages + i * ((ROWS + 2 * HALF) * ROW_BYTES), i);
+        copies_commit();
+    }
+    return true;
+}
+
 /* The row of y that a row of the tile becomes, at the block's first column. */
 template <bool GATED>
 static __device__ __forceinline__ __nv_bfloat16 *row_of(const struct moe_product *p,

@@ -33,18 +33,8 @@ static __global__ void __launch_bounds__(THREADS, 1) moe_wgmma_kernel(struct moe
     struct feed<ROWS, HALF, THREADS> feed;
     struct product_part part;
 
-    pdl_launch();
-    pdl_wait();
-    part = find_part<HALF, GATED>(&p);
-    if (part.tile.num_rows == 0)
+    if (!begin_part<STAGES - 2, GATED>(&p, stages, &part, &feed))
         return;
-    feed_init<ROWS, HALF, THREADS, GATED>(&feed, &p, &part);
-#pragma unroll
-    for (int i = 0; i < STAGES - 2; i++) {
-        if (i < num_steps)
-            feed_copy(&feed, stages + i * STAGE_BYTES, i);
-        copies_commit();
-    }
 #pragma unroll
     for (int i = 0; i < HALF / 2; i++)
         sums[0][i] = sums[1][i] = 0;
