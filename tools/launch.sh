@@ -309,7 +309,8 @@ start() { # process, program, arguments
     ready_fd[$process]=$fd
     # Not the lock: a child that outlives us must not keep the name. Nor the pipe of --detach.
     # Its bars of progress belong on our terminal, if there is one; its log does not.
-    MINISGL_PROGRESS_FD=9 setpriv --pdeathsig TERM "$program" "$@" \
+    # When we die before setpriv has asked for a signal none comes, so the child looks once whose it still is.
+    MINISGL_PROGRESS_FD=9 setpriv --pdeathsig TERM sh -c '[ "$PPID" = "$0" ] || exit 1; exec "$@"' $$ "$program" "$@" \
         </dev/null >&"$both" 9>&"$err" 2>"${log[$process]}" {lock}>&- {err}>&- {both}>&- {fd}<&- 3>&- &
     pid[$process]=$!
     exec {both}>&-

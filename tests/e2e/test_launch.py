@@ -2,13 +2,14 @@
 
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 
-from server import BUILD, CLIENT, PROCESSES, ROOT, Server, golden, run, DEMO, scaled
+from server import BUILD, CLIENT, PROCESSES, ROOT, Server, golden, run, DEMO, scaled, wait_until
 
 LAUNCH = str(ROOT / "tools/launch.sh")
 
@@ -198,6 +199,28 @@ def test_children_die_with_the_launcher():
         pids = [server.pid(p) for p in PROCESSES]
         server.process.kill()
         wait_gone(pids, 5)
+
+
+def test_a_launcher_that_dies_at_the_start_leaves_no_child():
+    """Before setpriv has asked for a signal at its end; the one here is that slow."""
+    with tempfile.TemporaryDirectory() as folder:
+        slow = pathlib.Path(folder) / "setpriv"
+        slow.write_text(
+            '#!/bin/sh\necho $$ >>"$0.pids"\nwhile kill -0 "$PPID" 2>/dev/null; do sleep 0.02; done\n'
+            f'exec {shutil.which("setpriv")} "$@"\n'
+        )
+        slow.chmod(0o755)
+        with Server("--device", "sim", env={"PATH": f"{folder}:{os.environ['PATH']}"}, wait=False) as server:
+            told = pathlib.Path(f"{slow}.pids")
+            wait_until(lambda: told.exists() and len(told.read_text().split()) == len(PROCESSES))
+            pids = [int(pid) for pid in told.read_text().split()]
+            try:
+                server.process.kill()
+                server.process.wait()
+                wait_gone(pids, 3)
+            finally:
+                for pid in filter(is_alive, pids):
+                    os.kill(pid, signal.SIGKILL)
 
 
 def test_stale_files_do_not_matter():
