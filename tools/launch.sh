@@ -206,7 +206,11 @@ make_run_dir() {
     mkdir -p "$run_parent" "$run_dir"
     [ -O "$run_dir" ] || die "$run_dir belongs to another user"
     chmod 0700 "$run_dir"
-    { echo >"$run_dir/probe"; } 2>/dev/null || die "$run_dir cannot be written to: is the disk full?"
+    # As much as all files of a start take: who is out of space half way cannot say why.
+    { printf '%65536s' '' >"$run_dir/probe"; } 2>/dev/null || {
+        rm -f "$run_dir/probe"
+        die "$run_dir cannot be written to: is the disk full?"
+    }
     rm -f "$run_dir/probe"
 }
 

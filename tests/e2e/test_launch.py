@@ -119,6 +119,23 @@ def test_detach_says_why_it_did_not_start():
         assert not [n for n in left if n.startswith(("launcher.log", "ready"))], left
 
 
+def test_a_disk_that_is_full_half_way_through_the_start_is_named():
+    """It shows before anything is started: later the log has no room for the reason either."""
+    limit = 'trap "" XFSZ; ulimit -f 32; exec "$@"'  # a write beyond 32 KiB fails, as on a full disk
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            ["bash", "-c", limit, "-", LAUNCH, "--device", "sim", "--detach"],
+            env=dict(os.environ, MINISGL_RUN_DIR=folder, MINISGL_BUILD=str(BUILD)),
+            capture_output=True,
+            text=True,
+            timeout=scaled(60),
+        )
+        if done.returncode == 0:
+            launch("--stop", folder=folder)
+        assert done.returncode == 1 and "cannot be written to: is the disk full?" in done.stderr, done
+        assert os.listdir(f"{folder}/default") == []
+
+
 def test_a_signal_at_any_moment_of_the_start():
     for i in range(12):
         with tempfile.TemporaryDirectory() as folder:
