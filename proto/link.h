@@ -97,8 +97,9 @@ void link_poller_watch(struct link_poller *poller, int fd);
 void link_poller_wait(struct link_poller *poller, int timeout_ms);
 
 /*
- * SIGINT and SIGTERM set a flag and wake pollers; CZMQ's own handler is off, SIGPIPE is ignored.
- * Call once at start. The same signal a second time ends the process at once with exit code 130.
+ * SIGINT and SIGTERM set a flag and wake pollers; CZMQ's own handler is off, SIGPIPE and SIGXFSZ
+ * are ignored. Call once at start. The same signal a second time ends the process at once with exit
+ * code 130.
  */
 void link_catch_signals(void);
 bool link_interrupted(void);

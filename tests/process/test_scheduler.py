@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import random
+import resource
 import shutil
 import signal
 import struct
@@ -423,6 +424,21 @@ def test_a_full_disk_ends_trace_and_record_but_not_the_server():
         scheduler.check_empty()
         code, _, log = scheduler.stop()
         assert code == 1 and "not all of it could be written" in log and "ends here" not in log, (code, log)
+
+
+def test_a_file_that_may_not_grow_ends_trace_and_record_but_not_the_server():
+    """The system says that with a signal, which ends a process that does not care."""
+    for option in ("--trace", "--record"):
+        path = wire.folder() / "file"
+        scheduler = Scheduler("--device", "sim", "--sim-step-us", 0, option, path)
+        resource.prlimit(scheduler.process.pid, resource.RLIMIT_FSIZE, (1000, 1000))
+        for uid in range(1, 41):
+            scheduler.request(uid, [uid] * 50, max_tokens=50, ignore_eos=True)
+            scheduler.wait(uid)
+        scheduler.check_empty()
+        code, _, log = scheduler.stop()
+        assert code == 1 and f"{path}: File too large: the {option[2:]} ends here" in log, (code, log)
+        assert path.stat().st_size == 1000
 
 
 def test_a_change_of_loops_changes_no_token():
