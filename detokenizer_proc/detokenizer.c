@@ -80,6 +80,21 @@ static void abort_uid(struct detokenizer *d, uint64_t uid)
     add_abort(d, &(struct abort_msg){.uid = uid});
 }
 
+static void abort_client(struct detokenizer *d, const struct client_id *client)
+{
+    add_abort(d, &(struct abort_msg){.by_client = true, .client = *client});
+}
+
+/* A request whose client is not here, and with it all others of that client: when it went they may
+ * have been on their way to the scheduler, and each would run to its first token. */
+static void abort_unheard(struct detokenizer *d, const struct token_row *row,
+                          const struct reply_to *reply_to)
+{
+    abort_uid(d, row->uid);
+    if (reply_to)
+        abort_client(d, &reply_to->client);
+}
+
 const struct abort_msg *detokenizer_next_abort(const struct detokenizer *d)
 {
     return d->first_abort < d->num_aborts ? &d->aborts[d->first_abort] : NULL;
@@ -148,7 +163,9 @@ static struct reply *begin_reply(struct detokenizer *d, const struct token_row *
 
     if (reply && key_table_insert(&d->replies_by_uid, key_of_uid(row->uid), reply).code)
         reply_destroy(&reply);
-    if ((!reply || !client) && !row->finish)
+    if (!client && !row->finish)
+        abort_unheard(d, row, reply_to);
+    else if (!reply && !row->finish)
         abort_uid(d, row->uid);
     if (!reply)
         return NULL;
@@ -395,7 +412,7 @@ bool detokenizer_client_blocked(struct detokenizer *d, struct client *client, in
 
 void detokenizer_client_gone(struct detokenizer *d, struct client *client)
 {
-    add_abort(d, &(struct abort_msg){.by_client = true, .client = client->id});
+    abort_client(d, &client->id);
     d->stats.num_gone++;
     client_take_pending(client, client->num_pending);
     while (client->replies) {

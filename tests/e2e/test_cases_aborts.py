@@ -1,10 +1,14 @@
 """Requests that somebody ends, clients that go, frames that are none: nothing stays behind, nothing comes late."""
 
+import json
+import os
 import random
+import signal
 import sys
 import time
 
 import msgpack
+import zmq
 from cases import PROMPT, SIM, SLACK, Client, collect, is_idle, pool_check, wait_until
 from server import Server, run
 
@@ -48,6 +52,30 @@ def test_abt_02_a_client_that_goes_and_asked_for_no_stream():
             assert server.status()["scheduler"]["running"] == 1, server.status()
         wait_until(lambda: is_idle(server.status()), seconds=3)
         assert server.status()["scheduler"]["aborted"] == 1
+        pool_check(server)
+
+
+def detokenizer_stats(server):
+    with zmq.Context() as context, context.socket(zmq.REQ) as control:
+        control.connect(server.endpoint("detokenizer_control"))
+        control.send(msgpack.packb({"type": "stats", "v": 1}))
+        return json.loads(msgpack.unpackb(control.recv())["info"])
+
+
+def test_what_was_on_its_way_when_its_client_went_is_not_computed():
+    """The client's end overtakes requests that the scheduler has not read: the first of them to run ends all."""
+    options = [*SIM, "--sim-step-us", 20000, "--max-running-requests", 2]
+    with Server(*options) as server:
+        os.kill(server.pid("scheduler"), signal.SIGSTOP)
+        try:
+            with Client(server.run_dir) as client:
+                for _ in range(300):
+                    client.start(**LONG)
+            wait_until(lambda: detokenizer_stats(server)["clients"] == 0)
+        finally:
+            os.kill(server.pid("scheduler"), signal.SIGCONT)
+        status = server.wait_status(is_idle, seconds=3)
+        assert status["scheduler"]["aborted"] == 300 and status["scheduler"]["steps"] < 20, status
         pool_check(server)
 
 

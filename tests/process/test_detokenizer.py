@@ -213,6 +213,7 @@ def test_client_that_never_said_hello():
         client = d.client(hello=False)
         d.step(first(9, client, HELLO))
         assert d.scheduler.hear()["uid"] == 9
+        assert d.scheduler.hear()["client"] == client.identity
         d.step([9, WORLD, None])
         d.step([9, None, "abort"])
         d.wait_stats(tombstones=0, clients=0)
