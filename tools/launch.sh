@@ -291,13 +291,32 @@ stop_all() { # times to wait
     rm -f "$run_dir"/*.ipc "$run_dir"/*.pid "$run_dir/run.json"
 }
 
+how_ended() { # exit status
+    [ "$1" -le 128 ] && echo "exit code $1" || echo "signal $(($1 - 128))"
+}
+
 # Each when those before it have passed on what they had: so every request that was accepted has its last message.
+# Does not return when one of them failed at that.
 stop_in_order() {
+    local process status failed=''
     ask_to_stop tokenizer
     await_end 100 tokenizer
     ask_to_stop scheduler
     await_end $(((10#${grace%%.*} + 3) * 50)) scheduler
-    stop_all 150
+    ask_to_stop tokenizer scheduler detokenizer
+    await_end 150 "${processes[@]}"
+    trap '' INT TERM HUP
+    for process in "${processes[@]}"; do
+        [ -n "${pid[$process]:-}" ] && ! kill -0 "${pid[$process]}" 2>/dev/null || continue
+        status=0
+        wait "${pid[$process]}" 2>/dev/null || status=$?
+        case $status in
+        0 | 130 | 143) ;; # as it was asked to, or twice, or before it was listening
+        *) say "minisgl-$process ended ($(how_ended $status)): $(last_words "$process")"; failed=yes ;;
+        esac
+    done
+    stop_all 1
+    [ -z "$failed" ] || exit 1
 }
 
 start() { # process, program, arguments
@@ -327,9 +346,7 @@ fail() { # process
     trap '' INT TERM HUP # all is being stopped
     [ ! -e "$run_dir/run.json" ] || was_ready=yes
     wait "${pid[$1]}" 2>/dev/null || status=$?
-    local how="exit code $status"
-    [ $status -le 128 ] || how="signal $((status - 128))"
-    say "minisgl-$1 ended ($how): $(last_words "$1")"
+    say "minisgl-$1 ended ($(how_ended $status)): $(last_words "$1")"
     [ "$mode" != once ] || head -n -1 "${log[$1]}" | tail -n 5 | sed 's/^/  /' >&"$err" # whoever wants one text does not look for logs
     pid[$1]=''
     [ -z "${tick:-}" ] || kill "$tick" 2>/dev/null || true

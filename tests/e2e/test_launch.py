@@ -211,6 +211,25 @@ def test_a_dead_child_stops_all_and_is_named():
             wait_gone(pids, 2)
 
 
+def test_a_process_that_fails_while_it_stops_is_named():
+    for ask in (lambda server: server.process.terminate(), lambda server: os.kill(server.pid("tokenizer"), signal.SIGTERM)):
+        with Server("--device", "sim", "--sim-step-us", "10000", "--shutdown-grace", "20") as server:
+            tokenizer, scheduler = server.pid("tokenizer"), server.pid("scheduler")
+            stream = subprocess.Popen(
+                [CLIENT, "generate", "Once", "--max-tokens", "100000", "--ignore-eos", "--name", server.name],
+                env=server.env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            )  # fmt: skip
+            with stream:
+                assert stream.stdout.read(1)
+                ask(server)
+                wait_gone([tokenizer], 5)
+                os.kill(scheduler, signal.SIGKILL)
+                assert server.process.wait(timeout=scaled(10)) == 1
+                stream.terminate()
+            words = server.process.stderr.read()
+            assert "minisgl-scheduler ended (signal 9)" in words and "Killed" not in words, words
+
+
 def test_children_die_with_the_launcher():
     with Server() as server:
         pids = [server.pid(p) for p in PROCESSES]
