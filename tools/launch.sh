@@ -99,10 +99,15 @@ process_is_launcher() { # pid
     [ -n "$1" ] && kill -0 "$1" 2>/dev/null && grep -qz 'launch\.sh' "/proc/$1/cmdline" 2>/dev/null
 }
 
+# A launcher that was killed leaves its number behind, which may be that of another server's by now; the lock goes with it.
+is_locked() {
+    [ -e "$run_dir/lock" ] && ! flock -n "$run_dir/lock" true
+}
+
 stop_server() {
     local pid
     pid=$(cat "$run_dir/launcher.pid" 2>/dev/null || true)
-    process_is_launcher "$pid" || die "no server named '$name' is running"
+    is_locked && process_is_launcher "$pid" || die "no server named '$name' is running"
     kill -TERM "$pid"
     for _ in $(seq 300); do
         process_is_launcher "$pid" || { say "stopped '$name'"; return; }

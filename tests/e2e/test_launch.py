@@ -280,6 +280,17 @@ def test_stale_files_do_not_matter():
         assert server.client("generate", "Once", "--max-tokens", "3").stdout
 
 
+def test_a_stale_number_stops_no_other_server():
+    with Server("--device", "sim") as server:
+        left = pathlib.Path(server.folder) / "left"
+        left.mkdir()
+        (left / "lock").touch()
+        (left / "launcher.pid").write_text(f"{server.process.pid}\n")
+        done = launch("--stop", "--name", "left", folder=server.folder)
+        assert done.returncode == 1 and "no server named 'left' is running" in done.stderr, done
+        assert server.client("generate", "Once", "--max-tokens", "3").stdout
+
+
 def test_idle_server_stops_fast():
     for number in (signal.SIGINT, signal.SIGTERM):
         with Server() as server:
