@@ -198,6 +198,16 @@ def test_server_that_died_left_its_file():
             assert "running" in words and f"has ended, see {server.path}/*.log" in words, words
 
 
+def test_a_broken_file_of_a_server_is_named():
+    with Server() as server:
+        file = server.path / "run.json"
+        good = file.read_text()
+        for content, what in (("", "line 1"), (good[:60], "line 1"), ("{}", "name is missing"), ("[" * 70000, "bytes, more than")):
+            file.write_text(content)
+            words = server.run("generate", "Hi", "--name", "fake", code=1).stderr
+            assert f"{file}: " in words and what in words, words
+
+
 def test_generate():
     with Server() as server:
         result = server.run("generate", "Once upon ä time")

@@ -52,9 +52,9 @@ static struct status copy_text(const struct json_value *value, const char *what,
                                size_t out_size)
 {
     if (!value || value->type != JSON_STRING)
-        return status_error(STATUS_FORMAT, "run.json: %s is missing", what);
+        return status_error(STATUS_FORMAT, "%s is missing", what);
     if (value->text.size >= out_size)
-        return status_error(STATUS_FORMAT, "run.json: %s is too long", what);
+        return status_error(STATUS_FORMAT, "%s is too long", what);
     memcpy(out, value->text.data, value->text.size);
     out[value->text.size] = '\0';
     return status_ok();
@@ -115,9 +115,9 @@ static struct status read_server(const char *parent, const char *name, struct se
     else
         status = file_read(path, MAX_RUN_JSON, &text, &size);
     if (!status.code)
-        status = json_parse(text, size, &arena, &run);
+        status = status_context(json_parse(text, size, &arena, &run), path);
     if (!status.code)
-        status = parse(run, &server);
+        status = status_context(parse(run, &server), path);
     if (!status.code && !server_is_running(&server))
         status = status_error(STATUS_NOT_FOUND, "the server '%.40s' has died", name);
     if (!status.code)
