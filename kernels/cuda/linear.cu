@@ -9,128 +9,21 @@
  * and the fastest stays: in a file, see algo_cache.h. What is timed is a layer between two small
  * kernels, as it stands in a model, with W out of the cache: our own kernels overlap both.
  */
-#include <stdlib.h>
 #include <string.h>
 
-#include "kernels/cuda/linear.cuh"
+#include "kernels/cuda/linear_tuner.cuh"
 
-extern "C" {
-#include "kernels/cuda/algo_cache.h"
-}
-
-enum { TUNER_SIZE = 4096, LT_CANDIDATES = 16, SPLIT_CANDIDATES = 12 };
-enum { MAX_CANDIDATES = LT_CANDIDATES + SKINNY_NUM + SPLIT_CANDIDATES };
+enum { LT_CANDIDATES = 16, SPLIT_CANDIDATES = 12 };
+enum { MAX_WAYS = SKINNY_NUM + SPLIT_CANDIDATES };
+enum { MAX_CANDIDATES = LT_CANDIDATES + MAX_WAYS };
 
 static_assert(sizeof(cublasLtMatmulAlgo_t) == ALGO_WORDS * sizeof(uint64_t), "algo_cache.h");
-
-struct linear_tuner {
-    struct algo_entry entries[TUNER_SIZE]; /* a hash table with open addressing, never full */
-    int num_entries;
-    int num_saved;            /* of them, when the file was last written or read */
-    bool is_good[TUNER_SIZE]; /* of an entry: timed here, or asked for once */
-    int version;              /* of cuBLASLt */
-    bool is_untimed;          /* for sanitizers: the first algorithm that the heuristic offers */
-    int forced_plan; /* for tests: what linear_split.cu can do goes its way of that place; or -1 */
-    char card[256];
-};
 
 /* One product as cuBLAS wants it. */
 struct product {
     cublasLtMatmulDescOpaque_t desc;
     cublasLtMatrixLayoutOpaque_t w, x, y;
 };
-
-/* The entry of this key, or the free one where it belongs. */
-static struct algo_entry *tuner_find(struct linear_tuner *tuner, const struct algo_entry *key)
-{
-    uint32_t hash = (uint32_t)key->n * 2654435761u ^ (uint32_t)key->k * 2246822519u ^
-                    (uint32_t)key->bucket * 3266489917u ^ (uint32_t)key->accumulate ^
-                    (uint32_t)key->is_gated;
-
-    for (uint32_t i = hash;; i++) {
-        struct algo_entry *e = &tuner->entries[i % TUNER_SIZE];
-
-        if (!e->bucket || (e->n == key->n && e->k == key->k && e->bucket == key->bucket &&
-                           e->alignment == key->alignment && e->dtype == key->dtype &&
-                           e->y_dtype == key->y_dtype && e->accumulate == key->accumulate &&
-                           e->has_bias == key->has_bias && e->is_gated == key->is_gated))
-            return e;
-    }
-}
-
-static void tuner_put(struct linear_tuner *tuner, const struct algo_entry *entry, bool is_good)
-{
-    struct algo_entry *place = tuner_find(tuner, entry);
-
-    if (place->bucket)
-        tuner->num_saved = -1; /* what was stored did not serve */
-    else if (tuner->num_entries == TUNER_SIZE / 2)
-        return;
-    else
-        tuner->num_entries++;
-    *place = *entry;
-    tuner->is_good[place - tuner->entries] = is_good;
-}
-
-static void tuner_load(struct linear_tuner *tuner)
-{
-    struct algo_entry *entries = (struct algo_entry *)calloc(TUNER_SIZE / 2, sizeof(*entries));
-    int num = 0;
-
-    if (entries)
-        num = algo_cache_load(tuner->card, tuner->version, entries, TUNER_SIZE / 2);
-    for (int i = 0; i < num; i++)
-        tuner_put(tuner, &entries[i], false);
-    tuner->num_saved = tuner->num_entries;
-    free(entries);
-}
-
-struct status linear_tuner_create(int ordinal, struct linear_tuner **out)
-{
-    const char *forced = getenv("MINISGL_CUDA_LINEAR_PLAN");
-    cudaDeviceProp properties;
-    cudaError_t error = cudaGetDeviceProperties(&properties, ordinal);
-
-    if (error)
-        return cuda_status(error, "device info");
-    *out = (struct linear_tuner *)calloc(1, sizeof(**out));
-    if (*out == NULL)
-        return status_error(STATUS_NO_MEMORY, "linear: out of memory");
-    memcpy((*out)->card, properties.name, sizeof((*out)->card) - 1);
-    (*out)->version = (int)cublasLtGetVersion();
-    (*out)->is_untimed = getenv("MINISGL_CUDA_NO_TIMING") != NULL;
-    (*out)->forced_plan = forced ? atoi(forced) : -1;
-    if (!forced)
-        tuner_load(*out);
-    return status_ok();
-}
-
-void linear_tuner_save(struct linear_tuner *tuner)
-{
-    struct algo_entry *entries;
-    int num = 0;
-
-    if (tuner->num_entries == tuner->num_saved || tuner->forced_plan >= 0)
-        return;
-    entries = (struct algo_entry *)calloc((size_t)tuner->num_entries, sizeof(*entries));
-    if (entries == NULL)
-        return;
-    for (int i = 0; i < TUNER_SIZE; i++) {
-        if (tuner->entries[i].bucket)
-            entries[num++] = tuner->entries[i];
-    }
-    algo_cache_save(tuner->card, tuner->version, entries, num); /* where it cannot: timed again */
-    tuner->num_saved = num;
-    free(entries);
-}
-
-void linear_tuner_destroy(struct linear_tuner **tuner)
-{
-    if (*tuner)
-        linear_tuner_save(*tuner);
-    free(*tuner);
-    *tuner = NULL;
-}
 
 static struct status lt_status(cublasStatus_t error, const struct layer_args *a)
 {
@@ -229,18 +122,16 @@ static cublasStatus_t heuristics(struct device *device, struct product *p, uint3
     return error;
 }
 
+/* All but silu_mul. */
 static cublasStatus_t multiply(struct stream *stream, struct product *p, const struct layer_args *a,
                                const cublasLtMatmulAlgo_t *algo)
 {
     const float one = 1, beta = a->accumulate ? 1 : 0;
     void *y = a->wide ? a->wide : a->y;
-    cublasStatus_t error = cublasLtMatmul(
-        stream->device->lt, &p->desc, &one, a->weight->data, &p->w, a->x, &p->x, &beta, y, &p->y, y,
-        &p->y, algo, stream->device->lt_workspace, LT_WORKSPACE_SIZE, stream->cuda);
 
-    if (!error && a->wide && silu_mul_launch(stream, a))
-        error = CUBLAS_STATUS_EXECUTION_FAILED;
-    return error;
+    return cublasLtMatmul(stream->device->lt, &p->desc, &one, a->weight->data, &p->w, a->x, &p->x,
+                          &beta, y, &p->y, y, &p->y, algo, stream->device->lt_workspace,
+                          LT_WORKSPACE_SIZE, stream->cuda);
 }
 
 /* One way to do it: a kernel of our own, or an algorithm of cuBLAS. */
@@ -262,7 +153,7 @@ static bool run_candidate(struct stream *stream, struct product *p, const struct
 {
     if (c->own)
         return !own_launch(stream, a, c->own).code;
-    return !multiply(stream, p, a, &c->algo);
+    return !multiply(stream, p, a, &c->algo) && (!a->wide || !silu_mul_launch(stream, a));
 }
 
 /* Takes the place of the small operators before and behind a layer: about a microsecond. */
@@ -382,17 +273,39 @@ static bool is_usable(struct stream *stream, struct product *p, const struct lay
            result.workspaceSize <= LT_WORKSPACE_SIZE;
 }
 
+/* The kernels of our own that are worth a try, by their numbers. */
+static int own_ways(const struct device *device, const struct layer_args *a, int *out)
+{
+    int num = 0;
+
+    for (int i = 1; i <= SKINNY_NUM && skinny_can(a); i++)
+        out[num++] = i;
+    return num + linear_split_plans(device, a, out + num, SPLIT_CANDIDATES);
+}
+
+/* The way that a test forces, if there is one for this layer. */
+static int forced_way(const struct linear_tuner *tuner, const int *ways, int num)
+{
+    int num_split = 0;
+
+    while (num_split < num && ways[num - num_split - 1] >= SPLIT_FIRST)
+        num_split++;
+    if (tuner->forced >= 0 && num_split > 0)
+        return ways[num - num_split + tuner->forced % num_split];
+    return 0;
+}
+
 /* How to do the product: as tuned, tuning now where that is allowed. */
 static struct status find_algo(struct stream *stream, struct product *p, const struct layer_args *a,
                                struct candidate *out)
 {
     struct linear_tuner *tuner = stream->device->tuner;
-    struct algo_entry key = entry_of(a), *entry = tuner_find(tuner, &key);
+    struct algo_entry key = entry_of(a), *entry = linear_tuner_find(tuner, &key);
     cublasLtMatmulHeuristicResult_t found[LT_CANDIDATES];
     struct candidate candidates[MAX_CANDIDATES] = {};
     cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
     int max = a->num_tokens > 1024 ? LT_CANDIDATES / 2 : LT_CANDIDATES, num = 0;
-    int plans[SPLIT_CANDIDATES], num_plans;
+    int ways[MAX_WAYS], num_ways = own_ways(stream->device, a, ways);
     cublasStatus_t error;
     bool *is_good = &tuner->is_good[entry - tuner->entries];
 
@@ -409,15 +322,11 @@ static struct status find_algo(struct stream *stream, struct product *p, const s
         return lt_status(error, a);
     for (int i = 0; i < num; i++)
         candidates[i].algo = found[i].algo;
-    for (int i = 1; i <= SKINNY_NUM && skinny_can(a); i++)
-        candidates[num++].own = i;
-    num_plans = linear_split_plans(stream->device, a, plans, SPLIT_CANDIDATES);
-    for (int i = 0; i < num_plans; i++)
-        candidates[num++].own = plans[i];
+    for (int i = 0; i < num_ways; i++)
+        candidates[num++].own = ways[i];
     *out = candidates[0];
-    if (tuner->forced_plan >= 0 && num_plans > 0)
-        *out = candidates[num - num_plans + tuner->forced_plan % num_plans];
-    if (tuner->is_untimed || tuner->forced_plan >= 0)
+    out->own = forced_way(tuner, ways, num_ways);
+    if (tuner->is_untimed || tuner->forced != FORCED_NONE)
         return status_ok();
     if (cudaStreamIsCapturing(stream->cuda, &capture) || capture != cudaStreamCaptureStatusNone) {
         stream->has_guessed = true;
@@ -426,7 +335,7 @@ static struct status find_algo(struct stream *stream, struct product *p, const s
     *out = candidates[tune(stream, p, a, candidates, num)];
     key.own = out->own;
     memcpy(key.algo, &out->algo, sizeof(key.algo));
-    tuner_put(tuner, &key, true);
+    linear_tuner_put(tuner, &key, true);
     return status_ok();
 }
 
@@ -441,7 +350,7 @@ static struct status layer(struct stream *stream, const struct layer_args *a)
 
     if (a->num_tokens == 0)
         return status_ok();
-    if (skinny_can(a) && skinny_always(a) && stream->device->tuner->forced_plan < 0)
+    if (stream->device->tuner->forced == FORCED_NONE && skinny_always(a))
         return skinny_launch(stream, a, SKINNY_SMALL);
     error = product_init(&product, a);
     if (error)
@@ -459,6 +368,8 @@ static struct status layer(struct stream *stream, const struct layer_args *a)
     }
     if (error)
         return lt_status(error, a);
+    if (a->wide)
+        return cuda_launched(stream, silu_mul_launch(stream, a), "silu_mul");
     return cuda_launched(stream, cudaGetLastError(), "linear");
 }
 

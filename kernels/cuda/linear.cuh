@@ -28,7 +28,7 @@ struct experts_weight {
     int32_t num_experts, hidden_size, inner_size;
 };
 
-/* linear.cu: begins with what algo_cache.h has stored; save() stores what was timed since. */
+/* linear_tuner.cu: begins with what algo_cache.h has stored; save() stores what was timed since. */
 struct status linear_tuner_create(int ordinal, struct linear_tuner **out);
 void linear_tuner_save(struct linear_tuner *tuner);
 void linear_tuner_destroy(struct linear_tuner **tuner);
