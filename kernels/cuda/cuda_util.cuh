@@ -144,6 +144,12 @@ static __device__ __forceinline__ void pdl_launch()
 #endif
 }
 
+/* The first num_threads of a block (a multiple of 32) wait for each other. */
+static __device__ __forceinline__ void threads_sync(int num_threads)
+{
+    asm volatile("bar.sync 1, %0;" ::"r"(num_threads) : "memory");
+}
+
 static __device__ __forceinline__ float to_float(float x)
 {
     return x;

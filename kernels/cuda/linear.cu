@@ -14,7 +14,7 @@
 #include "kernels/cuda/linear_tuner.cuh"
 
 enum { LT_CANDIDATES = 16, SPLIT_CANDIDATES = 12 };
-enum { MAX_WAYS = SKINNY_NUM + SPLIT_CANDIDATES };
+enum { MAX_WAYS = SKINNY_NUM + 1 + SPLIT_CANDIDATES };
 enum { MAX_CANDIDATES = LT_CANDIDATES + MAX_WAYS };
 
 static_assert(sizeof(cublasLtMatmulAlgo_t) == ALGO_WORDS * sizeof(uint64_t), "algo_cache.h");
@@ -145,6 +145,8 @@ static struct status own_launch(struct stream *stream, const struct layer_args *
 {
     if (number >= SPLIT_FIRST)
         return linear_split_launch(stream, a, number);
+    if (number == LINEAR_STREAM)
+        return linear_stream_launch(stream, a);
     return skinny_launch(stream, a, number);
 }
 
@@ -265,6 +267,8 @@ static bool is_usable(struct stream *stream, struct product *p, const struct lay
 
     if (entry->own >= SPLIT_FIRST)
         return linear_split_knows(stream->device, a, entry->own);
+    if (entry->own == LINEAR_STREAM)
+        return linear_stream_can(stream->device, a);
     if (entry->own)
         return entry->own <= SKINNY_NUM && skinny_can(a);
     memcpy(&algo, entry->algo, sizeof(algo));
@@ -280,6 +284,8 @@ static int own_ways(const struct device *device, const struct layer_args *a, int
 
     for (int i = 1; i <= SKINNY_NUM && skinny_can(a); i++)
         out[num++] = i;
+    if (linear_stream_can(device, a))
+        out[num++] = LINEAR_STREAM;
     return num + linear_split_plans(device, a, out + num, SPLIT_CANDIDATES);
 }
 
@@ -290,6 +296,10 @@ static int forced_way(const struct linear_tuner *tuner, const int *ways, int num
 
     while (num_split < num && ways[num - num_split - 1] >= SPLIT_FIRST)
         num_split++;
+    for (int i = 0; i < num && tuner->forced == FORCED_STREAM; i++) {
+        if (ways[i] == LINEAR_STREAM)
+            return LINEAR_STREAM;
+    }
     if (tuner->forced >= 0 && num_split > 0)
         return ways[num - num_split + tuner->forced % num_split];
     return 0;
@@ -352,6 +362,8 @@ static struct status layer(struct stream *stream, const struct layer_args *a)
         return status_ok();
     if (stream->device->tuner->forced == FORCED_NONE && skinny_always(a))
         return skinny_launch(stream, a, SKINNY_SMALL);
+    if (stream->device->tuner->forced == FORCED_NONE && linear_stream_always(stream->device, a))
+        return linear_stream_launch(stream, a);
     error = product_init(&product, a);
     if (error)
         return lt_status(error, a);

@@ -46,6 +46,16 @@ bool skinny_always(const struct layer_args *args);
 struct status skinny_launch(struct stream *stream, const struct layer_args *args, int number);
 
 /*
+ * linear_stream.cu: from 9.0 on, for up to 32 tokens: always for up to 16 of a large weight. Its
+ * number as a way to do a layer:
+ */
+enum { LINEAR_STREAM = 128 };
+
+bool linear_stream_can(const struct device *device, const struct layer_args *args);
+bool linear_stream_always(const struct device *device, const struct layer_args *args);
+struct status linear_stream_launch(struct stream *stream, const struct layer_args *args);
+
+/*
  * linear_split.cu: on Hopper, for up to 256 tokens. It can do a layer in several ways, each with a
  * number from SPLIT_FIRST on.
  */

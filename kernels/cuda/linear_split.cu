@@ -145,11 +145,6 @@ static __device__ __forceinline__ void consume(const struct split *split, const 
     wgmma_settle<F>(sums);
 }
 
-static __device__ __forceinline__ void consumers_sync(int num_threads)
-{
-    asm volatile("bar.sync 1, %0;" ::"r"(num_threads) : "memory");
-}
-
 /* The first warpgroup of each depth gets the others' sums, through shared memory: [groups, depth -
  * 1, F / 8, WARPGROUP] pieces of 16 bytes. */
 template <int F>
@@ -165,7 +160,7 @@ static __device__ __forceinline__ void fold_depth(const struct split *split, flo
             own[((turn - 1) * (F / 8) + i) * WARPGROUP] =
                 make_float4(sums[4 * i], sums[4 * i + 1], sums[4 * i + 2], sums[4 * i + 3]);
     }
-    consumers_sync(num_threads);
+    threads_sync(num_threads);
     for (int t = 1; t < split->depth && turn == 0; t++) {
 #pragma unroll
         for (int i = 0; i < F / 8; i++) {
@@ -177,7 +172,7 @@ static __device__ __forceinline__ void fold_depth(const struct split *split, flo
             sums[4 * i + 3] += other.w;
         }
     }
-    consumers_sync(num_threads);
+    threads_sync(num_threads);
 }
 
 /* A warpgroup's sums, of the tile-th 64 tokens and of features from feature on, to their places. */
@@ -377,7 +372,7 @@ static __global__ void __launch_bounds__(MAX_GROUPS *WARPGROUP + 2 * WARP, 1)
     }
     consume<F>(split, &part, &ring, turn, tile * TOKENS * TILE_ROW_BYTES,
                (split->token_tiles * TOKENS + feature * F) * TILE_ROW_BYTES, sums);
-    consumers_sync(num_threads); /* the ring has been read, and serves for sums */
+    threads_sync(num_threads); /* the ring has been read, and serves for sums */
     if (split->depth > 1)
         fold_depth<F>(split, (float4 *)shared, num_threads, group % groups, turn, sums);
     if (turn == 0)

@@ -65,7 +65,9 @@ struct status linear_tuner_create(int ordinal, struct linear_tuner **out)
     memcpy((*out)->card, properties.name, sizeof((*out)->card) - 1);
     (*out)->version = (int)cublasLtGetVersion();
     (*out)->is_untimed = getenv("MINISGL_CUDA_NO_TIMING") != NULL;
-    (*out)->forced = forced ? atoi(forced) : (int)FORCED_NONE;
+    (*out)->forced = FORCED_NONE;
+    if (forced)
+        (*out)->forced = strcmp(forced, "stream") == 0 ? (int)FORCED_STREAM : atoi(forced);
     if (!forced)
         tuner_load(*out);
     return status_ok();

@@ -11,7 +11,7 @@ extern "C" {
 }
 
 enum { TUNER_SIZE = 4096 };
-enum { FORCED_NONE = -1 };
+enum { FORCED_NONE = -1, FORCED_STREAM = -2 };
 
 struct linear_tuner {
     struct algo_entry entries[TUNER_SIZE]; /* a hash table with open addressing, never full */

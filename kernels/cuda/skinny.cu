@@ -135,7 +135,7 @@ bool skinny_can(const struct layer_args *a)
 
 bool skinny_always(const struct layer_args *a)
 {
-    return (int64_t)a->weight->n * a->weight->k < LARGE_WEIGHT;
+    return skinny_can(a) && (int64_t)a->weight->n * a->weight->k < LARGE_WEIGHT;
 }
 
 template <typename T, int TILES, int LOADS>

@@ -35,6 +35,34 @@ static inline struct status tile_map_init(const struct device *device, const voi
     return status_ok();
 }
 
+/*
+ * Tiles of box_rows (at most 256) rows of each of parts matrices [rows, k], which lie one behind
+ * the other; box_chunks of such tiles side by side over k come at once, one behind the other. k % 8
+ * == 0, and k % TILE_K == 0 where there is more than one.
+ */
+static inline struct status tiles_map_init(const struct device *device, const void *matrix,
+                                           int64_t rows, int parts, int64_t k, int box_rows,
+                                           int box_chunks, CUtensorMap *out)
+{
+    PFN_cuTensorMapEncodeTiled_v12000 encode =
+        (PFN_cuTensorMapEncodeTiled_v12000)device->encode_tiled;
+    const cuuint64_t sizes[4] = {TILE_K, (cuuint64_t)rows, (cuuint64_t)parts,
+                                 (cuuint64_t)(k / TILE_K)};
+    const cuuint64_t strides[3] = {(cuuint64_t)k * 2, (cuuint64_t)(rows * k) * 2, TILE_ROW_BYTES};
+    const cuuint32_t box[4] = {TILE_K, (cuuint32_t)box_rows, (cuuint32_t)parts,
+                               (cuuint32_t)box_chunks};
+    const cuuint32_t steps[4] = {1, 1, 1, 1};
+    CUresult error =
+        encode(out, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4, (void *)matrix, sizes, strides, box, steps,
+               CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+               CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+
+    if (error)
+        return status_error(STATUS_DEVICE, "a map of [%d, %lld, %lld]: CUDA error %d", parts,
+                            (long long)rows, (long long)k, (int)error);
+    return status_ok();
+}
+
 #if __CUDA_ARCH__ >= 900
 
 /* A barrier of 8 bytes in shared memory: a phase ends with the last of count arrivals and of the
@@ -84,6 +112,16 @@ static __device__ __forceinline__ void tile_load(uint32_t to, const CUtensorMap 
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
                  "[%0], [%1, {%2, %3}], [%4];" ::"r"(to),
                  "l"(map), "r"(column), "r"(row), "r"(barrier)
+                 : "memory");
+}
+
+/* The tiles that begin at row and at chunk, of a map by tiles_map_init(). */
+static __device__ __forceinline__ void tiles_load(uint32_t to, const CUtensorMap *map, int row,
+                                                  int chunk, uint32_t barrier)
+{
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%2, %3, %2, %4}], [%5];" ::"r"(to),
+                 "l"(map), "r"(0), "r"(row), "r"(chunk), "r"(barrier)
                  : "memory");
 }
 

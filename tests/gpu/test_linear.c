@@ -44,6 +44,44 @@ static void check_linear(enum dtype dtype, enum dtype file_dtype, enum dtype y_d
         free(data[i]);
 }
 
+static void check_gate_up(enum dtype dtype, int32_t inner, int32_t k, int32_t tokens,
+                          bool with_bias)
+{
+    struct linear_part parts[2];
+    struct linear_weight *weight[RIG_NUM] = {NULL};
+    struct twin x = twin_random(dtype, (size_t)tokens * (size_t)k, 1);
+    size_t y_len = (size_t)tokens * (size_t)inner;
+    struct twin y = twin_poisoned(y_len * dtype_size(dtype));
+    struct twin wide = twin_poisoned(2 * y_len * dtype_size(dtype));
+    void *data[4];
+
+    for (int i = 0; i < 2; i++) {
+        data[i] = rig_host_random(dtype, (size_t)inner * (size_t)k, 0.1f);
+        data[2 + i] = rig_host_random(dtype, (size_t)inner, 1);
+        parts[i] = (struct linear_part){
+            .data = data[i], .dtype = dtype, .n = inner, .bias = with_bias ? data[2 + i] : NULL};
+    }
+    for (int s = 0; s < RIG_NUM; s++) {
+        const struct linear_source source = {
+            .parts = parts, .num_parts = 2, .k = k, .dtype = dtype};
+
+        rig_ok(rig[s].backend.kernels->linear_create(rig[s].stream, &source, &weight[s]));
+        const struct gate_up_args args = {.dtype = dtype,
+                                          .weight = weight[s],
+                                          .y = y.at[s],
+                                          .wide = wide.at[s],
+                                          .x = x.at[s],
+                                          .num_tokens = tokens,
+                                          .inner_size = inner};
+        rig_ok(rig[s].backend.kernels->gate_up(rig[s].stream, &args));
+    }
+    twin_compare(&y, dtype, y_len, 2 * rig_tolerance(dtype), "gate_up");
+    for (int s = 0; s < RIG_NUM; s++)
+        rig[s].backend.kernels->linear_destroy(&weight[s]);
+    for (int i = 0; i < 4; i++)
+        free(data[i]);
+}
+
 START_TEST(linear_agrees)
 {
     static const int32_t shapes[][2] = {{1, 8},    {7, 13},     {64, 64},     {96, 576},
@@ -77,6 +115,21 @@ START_TEST(large_weights_agree)
             if (j % 3 == 0)
                 check_linear(DTYPE_BF16, DTYPE_BF16, DTYPE_BF16, n, k, t, true, true);
         }
+    }
+}
+END_TEST
+
+/* More rows than the multiprocessors take at once: linear_stream.cu's blocks go from tile to tile.
+ */
+START_TEST(wide_layers_agree)
+{
+    static const int32_t tokens[] = {1, 8, 13, 27, 40, 64};
+
+    for (int i = 0; i < 6; i++) {
+        check_linear(DTYPE_BF16, DTYPE_BF16, i % 2 ? DTYPE_F32 : DTYPE_BF16, 70000, 320, tokens[i],
+                     false, false);
+        check_linear(DTYPE_BF16, DTYPE_BF16, DTYPE_BF16, 70001, 128, tokens[i], true, true);
+        check_gate_up(DTYPE_BF16, 45000, 192, tokens[i], i % 2);
     }
 }
 END_TEST
@@ -147,44 +200,6 @@ START_TEST(large_products_repeat)
 }
 END_TEST
 
-static void check_gate_up(enum dtype dtype, int32_t inner, int32_t k, int32_t tokens,
-                          bool with_bias)
-{
-    struct linear_part parts[2];
-    struct linear_weight *weight[RIG_NUM] = {NULL};
-    struct twin x = twin_random(dtype, (size_t)tokens * (size_t)k, 1);
-    size_t y_len = (size_t)tokens * (size_t)inner;
-    struct twin y = twin_poisoned(y_len * dtype_size(dtype));
-    struct twin wide = twin_poisoned(2 * y_len * dtype_size(dtype));
-    void *data[4];
-
-    for (int i = 0; i < 2; i++) {
-        data[i] = rig_host_random(dtype, (size_t)inner * (size_t)k, 0.1f);
-        data[2 + i] = rig_host_random(dtype, (size_t)inner, 1);
-        parts[i] = (struct linear_part){
-            .data = data[i], .dtype = dtype, .n = inner, .bias = with_bias ? data[2 + i] : NULL};
-    }
-    for (int s = 0; s < RIG_NUM; s++) {
-        const struct linear_source source = {
-            .parts = parts, .num_parts = 2, .k = k, .dtype = dtype};
-
-        rig_ok(rig[s].backend.kernels->linear_create(rig[s].stream, &source, &weight[s]));
-        const struct gate_up_args args = {.dtype = dtype,
-                                          .weight = weight[s],
-                                          .y = y.at[s],
-                                          .wide = wide.at[s],
-                                          .x = x.at[s],
-                                          .num_tokens = tokens,
-                                          .inner_size = inner};
-        rig_ok(rig[s].backend.kernels->gate_up(rig[s].stream, &args));
-    }
-    twin_compare(&y, dtype, y_len, 2 * rig_tolerance(dtype), "gate_up");
-    for (int s = 0; s < RIG_NUM; s++)
-        rig[s].backend.kernels->linear_destroy(&weight[s]);
-    for (int i = 0; i < 4; i++)
-        free(data[i]);
-}
-
 START_TEST(gate_up_agrees)
 {
     static const int32_t shapes[][2] = {{1, 8},     {7, 13},      {36, 64},     {96, 576},
@@ -231,5 +246,5 @@ START_TEST(weights_are_converted)
 }
 END_TEST
 
-RIG_MAIN("linear", linear_agrees, split_layers_agree, large_weights_agree, large_products_repeat,
-         gate_up_agrees, linear_with_bias_and_sums, weights_are_converted)
+RIG_MAIN("linear", linear_agrees, split_layers_agree, large_weights_agree, wide_layers_agree,
+         large_products_repeat, gate_up_agrees, linear_with_bias_and_sums, weights_are_converted)
