@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { GOLDEN_NUM_TINY = 6, GOLDEN_DEMO = GOLDEN_NUM_TINY, GOLDEN_NUM_MODELS };
+enum { GOLDEN_QWEN3 = 3, GOLDEN_NUM_TINY = 6, GOLDEN_DEMO = GOLDEN_NUM_TINY, GOLDEN_NUM_MODELS };
 
 static inline const char *golden_model_name(int model)
 {
