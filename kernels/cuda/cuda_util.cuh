@@ -29,7 +29,7 @@ enum {
     LT_WORKSPACE_SIZE = 64 << 20, /* bytes of cuBLAS's scratch memory */
 };
 
-struct linear_tuner; /* linear.cu: which algorithm serves which shape */
+struct linear_tuner; /* linear_tuner.cuh: which way serves which layer */
 
 struct device {
     int ordinal;

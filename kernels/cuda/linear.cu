@@ -1,7 +1,7 @@
 /*
  * linear.cu - y = x W^T + bias, or y += x W^T + bias, or gate_up: by cuBLASLt (and silu_mul.cu), or
- * by kernels of our own (skinny.cu for up to 16 tokens, linear_split.cu for up to 256), whichever
- * is the fastest.
+ * by kernels of our own: skinny.cu and linear_stream.cu for a few tokens, linear_split.cu for up to
+ * 256. Where none of them is always the one, the fastest is.
  *
  * cuBLAS counts by columns: y^T [n, T] = W [n, k] x^T [k, T], with W transposed from its point of
  * view. Sums are float32 and TF32 is off. At the first use of a shape outside a captured graph the
@@ -175,6 +175,7 @@ static __global__ void evict_kernel(uint4 *pieces, int num)
 {
     uint4 all = make_uint4(~0u, ~0u, ~0u, ~0u);
 
+    pdl_wait();
     for (int i = (int)(blockIdx.x * blockDim.x + threadIdx.x); i < num;
          i += (int)(gridDim.x * blockDim.x)) {
         uint4 x = load_once(pieces + i);
@@ -186,9 +187,10 @@ static __global__ void evict_kernel(uint4 *pieces, int num)
 }
 
 /*
- * Empties the second-level cache, by reading cuBLAS's workspace, which is larger. It is not to be
- * written: what waits there to go to memory would go at the cost of the layer that is timed. Three
- * times over, so that the host has put everything in the stream before it is the layer's turn.
+ * Empties the second-level cache, by reading cuBLAS's workspace, which is larger than an H200's. It
+ * is not to be written: what waits there to go to memory would go at the cost of the layer that is
+ * timed. Three times over, so that the host has put everything in the stream before it is the
+ * layer's turn.
  */
 static bool evict(struct stream *stream)
 {
@@ -289,20 +291,29 @@ static int own_ways(const struct device *device, const struct layer_args *a, int
     return num + linear_split_plans(device, a, out + num, SPLIT_CANDIDATES);
 }
 
-/* The way that a test forces, if there is one for this layer. */
+/* The way that a test forces, if there is one for this layer; or 0. */
 static int forced_way(const struct linear_tuner *tuner, const int *ways, int num)
 {
     int num_split = 0;
 
     while (num_split < num && ways[num - num_split - 1] >= SPLIT_FIRST)
         num_split++;
-    for (int i = 0; i < num && tuner->forced == FORCED_STREAM; i++) {
-        if (ways[i] == LINEAR_STREAM)
-            return LINEAR_STREAM;
+    if (tuner->forced >= SPLIT_FIRST && num_split > 0)
+        return ways[num - num_split + (tuner->forced - SPLIT_FIRST) % num_split];
+    for (int i = 0; i < num; i++) {
+        if (ways[i] == tuner->forced)
+            return ways[i];
     }
-    if (tuner->forced >= 0 && num_split > 0)
-        return ways[num - num_split + tuner->forced % num_split];
     return 0;
+}
+
+/* A layer like this can go every way on Hopper: where a test forces one, cuBLAS is no answer. */
+static bool can_be_forced(const struct device *device, const struct layer_args *a)
+{
+    const struct linear_weight *w = a->weight;
+
+    return device->has_wgmma && w->dtype == DTYPE_BF16 && w->n % 64 == 0 && w->k % 64 == 0 &&
+           (int64_t)w->n * w->k < LARGE_WEIGHT && a->num_tokens <= FEW_TOKENS;
 }
 
 /* How to do the product: as tuned, tuning now where that is allowed. */
@@ -319,7 +330,8 @@ static struct status find_algo(struct stream *stream, struct product *p, const s
     cublasStatus_t error;
     bool *is_good = &tuner->is_good[entry - tuner->entries];
 
-    if (!tuner->is_untimed && entry->bucket && (*is_good || is_usable(stream, p, a, entry))) {
+    if (!tuner->is_untimed && entry->bucket &&
+        ((*is_good && !entry->own) || is_usable(stream, p, a, entry))) {
         *is_good = true;
         out->own = entry->own;
         memcpy(&out->algo, entry->algo, sizeof(out->algo));
@@ -336,7 +348,11 @@ static struct status find_algo(struct stream *stream, struct product *p, const s
         candidates[num++].own = ways[i];
     *out = candidates[0];
     out->own = forced_way(tuner, ways, num_ways);
-    if (tuner->is_untimed || tuner->forced != FORCED_NONE)
+    if (tuner->forced && !out->own && can_be_forced(stream->device, a))
+        return status_error(STATUS_UNSUPPORTED,
+                            "linear [%d, %d] over %d tokens: not the forced way", key.n, key.k,
+                            a->num_tokens);
+    if (tuner->is_untimed || tuner->forced)
         return status_ok();
     if (cudaStreamIsCapturing(stream->cuda, &capture) || capture != cudaStreamCaptureStatusNone) {
         stream->has_guessed = true;
@@ -360,9 +376,9 @@ static struct status layer(struct stream *stream, const struct layer_args *a)
 
     if (a->num_tokens == 0)
         return status_ok();
-    if (stream->device->tuner->forced == FORCED_NONE && skinny_always(a))
+    if (!stream->device->tuner->forced && skinny_always(a))
         return skinny_launch(stream, a, SKINNY_SMALL);
-    if (stream->device->tuner->forced == FORCED_NONE && linear_stream_always(stream->device, a))
+    if (!stream->device->tuner->forced && linear_stream_always(stream->device, a))
         return linear_stream_launch(stream, a);
     error = product_init(&product, a);
     if (error)
@@ -380,9 +396,10 @@ static struct status layer(struct stream *stream, const struct layer_args *a)
     }
     if (error)
         return lt_status(error, a);
-    if (a->wide)
-        return cuda_launched(stream, silu_mul_launch(stream, a), "silu_mul");
-    return cuda_launched(stream, cudaGetLastError(), "linear");
+    status = cuda_launched(stream, cudaGetLastError(), "linear");
+    if (!status.code && a->wide)
+        status = cuda_launched(stream, silu_mul_launch(stream, a), "silu_mul");
+    return status;
 }
 
 extern "C" struct status linear_cuda(struct stream *stream, const struct linear_args *args)

@@ -39,15 +39,17 @@ void linear_tuner_destroy(struct linear_tuner **tuner);
  * 1 to SKINNY_NUM, are for large ones, and cuBLAS may win.
  */
 enum { SKINNY_SMALL = 0, SKINNY_NUM = 2 };
+enum { FEW_TOKENS = 16 };        /* up to here tokens are few */
 enum { LARGE_WEIGHT = 1 << 24 }; /* elements: from here on a weight is large */
+enum { STATIC_SHARED = 1024 };   /* bytes that a kernel with dynamic shared memory leaves */
 
 bool skinny_can(const struct layer_args *args);
 bool skinny_always(const struct layer_args *args);
 struct status skinny_launch(struct stream *stream, const struct layer_args *args, int number);
 
 /*
- * linear_stream.cu: from 9.0 on, for up to 32 tokens: always for up to 16 of a large weight. Its
- * number as a way to do a layer:
+ * linear_stream.cu: from 9.0 on, for up to 32 tokens; always for a few tokens of a large weight
+ * with 16 rows for each multiprocessor. Its number as a way to do a layer:
  */
 enum { LINEAR_STREAM = 128 };
 

@@ -5,7 +5,7 @@
 
 #include "kernels/cuda/linear_split.cuh"
 
-enum { MAX_TOKENS = 256, MAX_PLANS = 32, FEW_TOKENS = 16 };
+enum { MAX_TOKENS = 256, MAX_PLANS = 32 };
 
 static int number_of(int width, int groups, int ranks, int depth)
 {

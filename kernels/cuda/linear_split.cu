@@ -36,13 +36,6 @@ struct split_args {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-/* The ring: stage s is filled when full[s] says so, and may be filled again when empty[s] does. */
-struct ring {
-    uint32_t tiles; /* address of stage 0: x, then W */
-    uint32_t full, empty;
-    int bytes; /* of a stage */
-};
-
 /* A block's part. */
 struct part {
     int rank, ranks, first_feature; /* first_feature: of y */
@@ -54,7 +47,7 @@ static __device__ __forceinline__ void ask_for_weight(const struct split_args *a
                                                       const struct part *part,
                                                       const struct ring *ring, int stage, int chunk)
 {
-    uint32_t to = ring->tiles + (uint32_t)(stage * ring->bytes), full = ring->full + stage * 8;
+    uint32_t to = ring_stage(ring, stage), full = ring->full + stage * 8;
 
     to += (uint32_t)(a->split.token_tiles * TOKENS * TILE_ROW_BYTES);
     barrier_expect(full, ring->bytes);
@@ -71,8 +64,7 @@ static __device__ __forceinline__ void ask_for_weight(const struct split_args *a
 static __device__ __forceinline__ void ask_for_x(const struct split_args *a,
                                                  const struct ring *ring, int stage, int chunk)
 {
-    tile_load(ring->tiles + (uint32_t)(stage * ring->bytes), &a->x, 0, chunk * TILE_K,
-              ring->full + stage * 8);
+    tile_load(ring_stage(ring, stage), &a->x, 0, chunk * TILE_K, ring->full + stage * 8);
 }
 
 /* Two threads fill the ring for the first time, one with W, the other with x when it is there; the
@@ -119,7 +111,7 @@ static __device__ __forceinline__ void consume(const struct split *split, const 
     for (int i = 0; i < F / 2; i++)
         sums[i] = 0;
     for (int chunk = part->begin + turn; chunk < part->end; chunk += split->depth) {
-        uint32_t tiles = ring->tiles + (uint32_t)(stage * ring->bytes);
+        uint32_t tiles = ring_stage(ring, stage);
         uint64_t x_matrix = wgmma_matrix(tiles + (uint32_t)x);
         uint64_t w_matrix = wgmma_matrix(tiles + (uint32_t)w);
 
@@ -332,24 +324,16 @@ static __global__ void __launch_bounds__(MAX_GROUPS *WARPGROUP + 2 * WARP, 1)
     int num_threads = (int)blockDim.x - 2 * WARP, group = (int)threadIdx.x / WARPGROUP;
     int groups = num_threads / WARPGROUP / split->depth, turn = group / groups;
     int tile = group % groups % split->token_tiles, feature = group % groups / split->token_tiles;
-    uint32_t start = shared_address(dynamic), bar = shared_address(barriers);
-    uint32_t aligned = (start + TILE_ALIGNMENT - 1) / TILE_ALIGNMENT * TILE_ALIGNMENT;
-    struct ring ring = {aligned, bar, bar + MAX_STAGES * 8, stage_bytes(split)};
+    struct ring ring = ring_make(dynamic, barriers, MAX_STAGES, split->num_stages,
+                                 stage_bytes(split), groups * WARPGROUP / WARP);
     struct part part = {cluster_rank(), cluster_size()};
-    float *shared = (float *)(dynamic + (aligned - start)), sums[F / 2];
+    float *shared = (float *)(dynamic + (ring.stages - shared_address(dynamic))), sums[F / 2];
     uint2 old[OLDS] = {};
     struct column column;
 
     part.first_feature = (int)blockIdx.x / part.ranks * split->features / (a.is_gated ? 2 : 1);
     part.begin = split->num_chunks * part.rank / part.ranks;
     part.end = split->num_chunks * (part.rank + 1) / part.ranks;
-    if (threadIdx.x == 0) {
-        for (int i = 0; i < split->num_stages; i++) {
-            barrier_init(ring.full + i * 8, 1);
-            barrier_init(ring.empty + i * 8, groups * WARPGROUP / WARP);
-        }
-        barriers_made();
-    }
     __syncthreads();
     pdl_launch();
     if ((int)threadIdx.x >= num_threads) {
@@ -378,7 +362,7 @@ static __global__ void __launch_bounds__(MAX_GROUPS *WARPGROUP + 2 * WARP, 1)
     if (turn == 0)
         put_sums<F>(split, part.ranks, shared, tile, feature * F, sums);
     cluster_sync();
-    add_up_any<F>(&a, &part, &column, aligned, old);
+    add_up_any<F>(&a, &part, &column, ring.stages, old);
     cluster_sync(); /* nobody leaves while another may still read its sums */
 #endif
 }

@@ -13,7 +13,6 @@ enum {
     MAX_GROUPS = 4, /* warpgroups of a block */
     MAX_WIDTH = 128,
     PITCH_PAD = 8, /* floats, so that sums of 8 tokens meet no bank twice */
-    STATIC_SHARED = 1024,
 };
 
 /* How a layer is cut. F: the features of a warpgroup, its template argument. */

@@ -1,11 +1,11 @@
 /*
  * linear_stream.cu - y = x W^T + bias (or y += ...) for up to 32 tokens in bfloat16 from 9.0 on:
- * one read of a W that fills no cache, by blocks that all have as much of it to read.
+ * one read of a W that fits no cache, by blocks that all have as much of it to read.
  *
  * Grid: a block for each multiprocessor. It takes every gridDim.x-th tile of R rows of W, and all
  * of k. One thread asks the copy engine for stages of C chunks of 64 elements of k, W's and x's,
- * which go round in a ring; eight warps multiply on the tensor cores, R C / 64 rows each, a warp's
- * rows all at the same chunk of the stage. Sums of the C chunks meet in shared memory, in order.
+ * which go round in a ring; eight warps multiply on the tensor cores, R C / 8 rows each, all at the
+ * same chunk of the stage. Sums of the C chunks meet in shared memory, in order.
  *
  * The ring, nearly all of a multiprocessor's shared memory, is filled with W before the kernel
  * waits for the one that makes x (programmatic dependent launch): weights never change, and small
@@ -21,11 +21,11 @@
 
 enum {
     MAX_TOKENS = 32,
-    FEW_TOKENS = 16,
     NUM_WARPS = 8, /* that multiply */
     NUM_THREADS = NUM_WARPS * WARP,
-    MAX_ROWS = 256,        /* of a tile, or of half of it if gated */
-    MAX_STAGE_ROWS = 320,  /* R C */
+    MAX_ROWS = 256,        /* R */
+    MAX_GATED_ROWS = 320,  /* the same, half of them gates */
+    STAGE_ROWS = 320,      /* C grows while R C stays within */
     MANY_STAGE_ROWS = 192, /* the same, for more than FEW_TOKENS */
     ROW_TILES = 5,         /* of 8 rows: a warp's, at most */
     MIN_STAGES = 3,
@@ -33,7 +33,6 @@ enum {
     ROUND = 16,    /* tokens whose sums meet at a time */
     PITCH_PAD = 8, /* floats */
     OLDS = 3,      /* so many of y's old values a thread fetches before it needs them */
-    STATIC_SHARED = 1024,
 };
 
 struct stream_args {
@@ -50,67 +49,76 @@ struct stream_args {
 
 #if __CUDA_ARCH__ >= 900
 
-/* The ring: stage s is filled when full[s] says so, and may be filled again when empty[s] does. */
-struct ring {
-    uint32_t stages, full, empty;
-};
-
-/* Where in W and k a block's stages are. */
+/* Where a block's next stage is. */
 struct place {
-    int first; /* row of y of the tile */
-    int step;  /* stage of the tile */
+    int row;  /* of y: the tile's first */
+    int step; /* stage of the tile */
 };
 
 static __device__ __forceinline__ void advance(const struct stream_args *a, struct place *at)
 {
     if (++at->step == a->num_steps) {
         at->step = 0;
-        at->first += (int)gridDim.x * a->outputs;
+        at->row += (int)gridDim.x * a->outputs;
     }
 }
 
 /* A stage is [C] tiles of x, then [C] of W. */
 template <int TOKENS>
-static __device__ __forceinline__ void ask_for_weight(const struct stream_args *a, uint32_t stage,
-                                                      uint32_t full, const struct place *at)
+static __device__ __forceinline__ void ask_for_weight(const struct stream_args *a,
+                                                      const struct ring *ring, int stage,
+                                                      const struct place *at)
 {
-    barrier_expect(full, a->stage_bytes);
-    tiles_load(stage + (uint32_t)(a->chunks * TOKENS * TILE_ROW_BYTES), &a->weight, at->first,
-               at->step * a->chunks, full);
+    uint32_t full = ring->full + stage * 8;
+
+    barrier_expect(full, ring->bytes);
+    tiles_load(ring_stage(ring, stage) + (uint32_t)(a->chunks * TOKENS * TILE_ROW_BYTES),
+               &a->weight, at->row, at->step * a->chunks, full);
 }
 
-/* One thread keeps the ring full. */
+static __device__ __forceinline__ void ask_for_x(const struct stream_args *a,
+                                                 const struct ring *ring, int stage, int step)
+{
+    tiles_load(ring_stage(ring, stage), &a->x, 0, step * a->chunks, ring->full + stage * 8);
+}
+
+/* One thread keeps the ring full: num stages go through it. */
 template <int TOKENS>
 static __device__ void produce(const struct stream_args *a, const struct ring *ring, int num)
 {
     struct place at = {(int)blockIdx.x * a->outputs, 0};
-    int first = min(num, a->num_stages), stage = 0, parity = 0;
+    int num_first = min(num, a->num_stages), stage = 0, parity = 0;
 
-    for (int i = 0; i < first; i++) {
-        ask_for_weight<TOKENS>(a, ring->stages + (uint32_t)(i * a->stage_bytes), ring->full + i * 8,
-                               &at);
+    for (int i = 0; i < num_first; i++) {
+        ask_for_weight<TOKENS>(a, ring, i, &at);
         advance(a, &at);
     }
     tile_map_prefetch(&a->x);
     pdl_wait();
-    for (int i = 0, step = 0; i < first; i++) {
-        tiles_load(ring->stages + (uint32_t)(i * a->stage_bytes), &a->x, 0, step * a->chunks,
-                   ring->full + i * 8);
+    for (int i = 0, step = 0; i < num_first; i++) {
+        ask_for_x(a, ring, i, step);
         step = step + 1 == a->num_steps ? 0 : step + 1;
     }
-    for (int i = first; i < num; i++) {
-        uint32_t to = ring->stages + (uint32_t)(stage * a->stage_bytes);
-        uint32_t full = ring->full + stage * 8;
-
+    for (int i = num_first; i < num; i++) {
         barrier_wait(ring->empty + stage * 8, parity);
-        ask_for_weight<TOKENS>(a, to, full, &at);
-        tiles_load(to, &a->x, 0, at.step * a->chunks, full);
+        ask_for_weight<TOKENS>(a, ring, stage, &at);
+        ask_for_x(a, ring, stage, at.step);
         advance(a, &at);
         if (++stage == a->num_stages) {
             stage = 0;
             parity ^= 1;
         }
     }
+}
+
+/* A warp's part of a stage: of a chunk, every stride-th row tile from row_tile on. */
+struct share {
+    int chunk, row_tile, stride;
+};
+
+static __device__ __forceinline__ int row_of(const struct share *share, int i)
+{
+    return (share->row_tile + i * share->stride) * 8;
 }
 
 /* A row tile's or x's four fragments of 32 elements of k, from a swapped tile. */
@@ -126,12 +134,12 @@ static __host__ __device__ constexpr int parts_of(int tokens)
     return (tokens + ROUND - 1) / ROUND;
 }
 
-/* Adds a chunk's products, of this warp's row tiles, every step-th from first on, to sums: [row
- * tile][part], each [16 tokens, 8 rows] as mma.cuh has it. */
+/* Adds a chunk's products, of this warp's row tiles, to sums: [row tile][part], each [16 tokens, 8
+ * rows] as mma.cuh has it. */
 template <int TOKENS>
-static __device__ __forceinline__ void multiply(const struct stream_args *a, uint32_t x_tile,
-                                                uint32_t w_tile, int first, int step,
-                                                float (*sums)[parts_of(TOKENS)][4])
+static __device__ __forceinline__ void multiply(const struct stream_args *a,
+                                                const struct share *share, uint32_t x_tile,
+                                                uint32_t w_tile, float (*sums)[parts_of(TOKENS)][4])
 {
     enum { PARTS = parts_of(TOKENS) };
     uint32_t x[2][PARTS][2][4] = {}, w[2][ROW_TILES][4];
@@ -146,10 +154,8 @@ static __device__ __forceinline__ void multiply(const struct stream_args *a, uin
         }
 #pragma unroll
         for (int j = 0; j < ROW_TILES; j++) {
-            int row = (first + j * step) * 8;
-
-            if (row < a->rows)
-                load_rows(w[half][j], w_tile + (uint32_t)(row * TILE_ROW_BYTES), half);
+            if (row_of(share, j) < a->rows)
+                load_rows(w[half][j], w_tile + (uint32_t)(row_of(share, j) * TILE_ROW_BYTES), half);
         }
     }
 #pragma unroll
@@ -158,7 +164,7 @@ static __device__ __forceinline__ void multiply(const struct stream_args *a, uin
 
 #pragma unroll
         for (int j = 0; j < ROW_TILES; j++) {
-            if ((first + j * step) * 8 >= a->rows)
+            if (row_of(share, j) >= a->rows)
                 break;
 #pragma unroll
             for (int p = 0; p < PARTS; p++)
@@ -203,16 +209,16 @@ static __device__ __forceinline__ void fetch_old(const struct stream_args *a, in
 
 /* Sums in shared memory: [C, ROUND, R + PITCH_PAD]. */
 template <int PARTS>
-static __device__ __forceinline__ void put_sums(const struct stream_args *a, float *shared,
-                                                int chunk, int first, int step, int part,
+static __device__ __forceinline__ void put_sums(const struct stream_args *a,
+                                                const struct share *share, float *shared, int part,
                                                 const float (*sums)[PARTS][4])
 {
     int lane = (int)threadIdx.x % WARP, pitch = a->rows + PITCH_PAD;
 
 #pragma unroll
     for (int j = 0; j < ROW_TILES; j++) {
-        int row = (first + j * step) * 8;
-        float *to = shared + (chunk * ROUND + lane / 4) * pitch + row + lane % 4 * 2;
+        int row = row_of(share, j);
+        float *to = shared + (share->chunk * ROUND + lane / 4) * pitch + row + lane % 4 * 2;
 
         if (row >= a->rows)
             break;
@@ -261,9 +267,9 @@ static __device__ void consume(const struct stream_args *a, const struct ring *r
 {
     enum { PARTS = parts_of(TOKENS) };
     int warp = (int)threadIdx.x / WARP, stage = 0, parity = 0;
-    int chunk = warp % a->chunks, first = warp / a->chunks, step = NUM_WARPS / a->chunks;
-    uint32_t x = ring->stages + (uint32_t)(chunk * TOKENS * TILE_ROW_BYTES);
-    uint32_t w = ring->stages + (uint32_t)((a->chunks * TOKENS + chunk * a->rows) * TILE_ROW_BYTES);
+    struct share share = {warp % a->chunks, warp / a->chunks, NUM_WARPS / a->chunks};
+    int x = share.chunk * TOKENS * TILE_ROW_BYTES; /* in a stage */
+    int w = (a->chunks * TOKENS + share.chunk * a->rows) * TILE_ROW_BYTES;
 
     pdl_wait();
     for (int tile = (int)blockIdx.x; tile < a->num_tiles; tile += (int)gridDim.x) {
@@ -272,8 +278,8 @@ static __device__ void consume(const struct stream_args *a, const struct ring *r
         fetch_old(a, tile, 0, old);
         for (int i = 0; i < a->num_steps; i++) {
             barrier_wait(ring->full + stage * 8, parity);
-            multiply<TOKENS>(a, x + (uint32_t)(stage * a->stage_bytes),
-                             w + (uint32_t)(stage * a->stage_bytes), first, step, sums);
+            multiply<TOKENS>(a, &share, ring_stage(ring, stage) + (uint32_t)x,
+                             ring_stage(ring, stage) + (uint32_t)w, sums);
             __syncwarp();
             if (threadIdx.x % WARP == 0)
                 barrier_arrive(ring->empty + stage * 8);
@@ -284,10 +290,8 @@ static __device__ void consume(const struct stream_args *a, const struct ring *r
         }
 #pragma unroll
         for (int p = 0; p < PARTS; p++) {
-            if (p * ROUND >= a->num_tokens)
-                break;
             threads_sync(NUM_THREADS); /* what was there has been read */
-            put_sums<PARTS>(a, shared, chunk, first, step, p, sums);
+            put_sums<PARTS>(a, &share, shared, p, sums);
             if (p > 0)
                 fetch_old(a, tile, p * ROUND, old);
             threads_sync(NUM_THREADS);
@@ -305,33 +309,25 @@ static __global__ void __launch_bounds__(NUM_THREADS + WARP)
 #if __CUDA_ARCH__ >= 900
     extern __shared__ unsigned char dynamic[];
     __shared__ uint64_t barriers[2 * MAX_STAGES];
-    uint32_t start = shared_address(dynamic), bar = shared_address(barriers);
-    uint32_t aligned = (start + TILE_ALIGNMENT - 1) / TILE_ALIGNMENT * TILE_ALIGNMENT;
-    struct ring ring = {aligned, bar, bar + MAX_STAGES * 8};
+    struct ring ring =
+        ring_make(dynamic, barriers, MAX_STAGES, a.num_stages, a.stage_bytes, NUM_WARPS);
+    unsigned char *sums = dynamic + (ring.stages - shared_address(dynamic));
     int num_tiles = (a.num_tiles - (int)blockIdx.x + (int)gridDim.x - 1) / (int)gridDim.x;
 
-    if (threadIdx.x == 0) {
-        for (int i = 0; i < a.num_stages; i++) {
-            barrier_init(ring.full + i * 8, 1);
-            barrier_init(ring.empty + i * 8, NUM_WARPS);
-        }
-        barriers_made();
-    }
     __syncthreads();
     pdl_launch();
     if (threadIdx.x == NUM_THREADS)
         produce<TOKENS>(&a, &ring, num_tiles * a.num_steps);
     if (threadIdx.x < NUM_THREADS)
-        consume<TOKENS>(&a, &ring,
-                        (float *)(dynamic + (aligned - start) + a.num_stages * a.stage_bytes));
+        consume<TOKENS>(&a, &ring, (float *)(sums + a.num_stages * a.stage_bytes));
 #endif
 }
 
 /* R: the most rows with which the busiest block has hardly more to read than it must. */
 static int rows_of(const struct device *device, int n, bool is_gated)
 {
-    int unit = is_gated ? 16 : 8, most = is_gated ? MAX_STAGE_ROWS : MAX_ROWS, best = unit;
-    int64_t least = INT64_MAX;
+    int unit = is_gated ? 16 : 8, most = is_gated ? MAX_GATED_ROWS : MAX_ROWS, best = unit;
+    int64_t least = INT64_MAX / 102;
 
     for (int rows = unit; rows <= most; rows += unit) {
         int64_t busiest = (int64_t)ceil_div(ceil_div(n, rows), device->num_sms) * rows;
@@ -348,27 +344,37 @@ static int tokens_of(const struct layer_args *a)
     return a->num_tokens <= 8 ? 8 : a->num_tokens <= 16 ? 16 : 32;
 }
 
-/* How the layer is cut. sums: bytes of shared memory for them. false: the ring would be too short.
- */
-static bool plan(const struct device *device, const struct layer_args *a, struct stream_args *out,
-                 int *sums)
+static int sums_bytes(int chunks, int rows)
 {
-    int most = a->num_tokens > FEW_TOKENS ? MANY_STAGE_ROWS : MAX_STAGE_ROWS;
-    bool is_gated = a->wide != NULL;
+    return chunks * ROUND * (rows + PITCH_PAD) * (int)sizeof(float);
+}
 
-    out->is_gated = is_gated;
-    out->n = is_gated ? a->weight->n / 2 : a->weight->n;
-    out->rows = rows_of(device, a->weight->n, is_gated);
-    out->outputs = is_gated ? out->rows / 2 : out->rows;
-    out->chunks = 1;
-    while (out->chunks < NUM_WARPS && out->chunks * 2 * out->rows <= most)
-        out->chunks *= 2;
-    out->num_tiles = ceil_div(a->weight->n, out->rows);
-    out->num_steps = ceil_div(a->weight->k, TILE_K * out->chunks);
-    out->stage_bytes = out->chunks * (tokens_of(a) + out->rows) * TILE_ROW_BYTES;
-    *sums = out->chunks * ROUND * (out->rows + PITCH_PAD) * (int)sizeof(float);
-    out->num_stages =
-        (device->max_shared_bytes - STATIC_SHARED - TILE_ALIGNMENT - *sums) / out->stage_bytes;
+/* So many stages a ring has. */
+static int stages_of(const struct device *device, int tokens, int chunks, int rows)
+{
+    int room = device->max_shared_bytes - STATIC_SHARED - TILE_ALIGNMENT;
+
+    return (room - sums_bytes(chunks, rows)) / (chunks * (tokens + rows) * TILE_ROW_BYTES);
+}
+
+/* How the layer is cut. false: the ring would be too short. */
+static bool plan(const struct device *device, const struct layer_args *a, struct stream_args *out)
+{
+    int most = a->num_tokens > FEW_TOKENS ? MANY_STAGE_ROWS : STAGE_ROWS, tokens = tokens_of(a);
+    int rows = rows_of(device, a->weight->n, a->wide != NULL), chunks = 1;
+
+    while (chunks < NUM_WARPS && chunks * 2 * rows <= most &&
+           stages_of(device, tokens, chunks * 2, rows) >= MIN_STAGES)
+        chunks *= 2;
+    out->is_gated = a->wide != NULL;
+    out->n = out->is_gated ? a->weight->n / 2 : a->weight->n;
+    out->rows = rows;
+    out->outputs = out->is_gated ? rows / 2 : rows;
+    out->chunks = chunks;
+    out->num_tiles = ceil_div(a->weight->n, rows);
+    out->num_steps = ceil_div(a->weight->k, TILE_K * chunks);
+    out->stage_bytes = chunks * (tokens + rows) * TILE_ROW_BYTES;
+    out->num_stages = stages_of(device, tokens, chunks, rows);
     out->num_stages = out->num_stages < MAX_STAGES ? out->num_stages : (int)MAX_STAGES;
     return out->num_stages >= MIN_STAGES;
 }
@@ -376,11 +382,10 @@ static bool plan(const struct device *device, const struct layer_args *a, struct
 bool linear_stream_can(const struct device *device, const struct layer_args *a)
 {
     struct stream_args args;
-    int sums;
 
     return device->encode_tiled && device->architecture >= 90 && a->weight->dtype == DTYPE_BF16 &&
            a->weight->k % TILE_K == 0 && (size_t)a->x % 16 == 0 && a->num_tokens <= MAX_TOKENS &&
-           plan(device, a, &args, &sums);
+           plan(device, a, &args);
 }
 
 /*
@@ -390,16 +395,17 @@ bool linear_stream_can(const struct device *device, const struct layer_args *a)
  */
 bool linear_stream_always(const struct device *device, const struct layer_args *a)
 {
-    return a->num_tokens <= FEW_TOKENS && a->weight->n >= 4 * device->num_sms &&
+    return a->num_tokens <= FEW_TOKENS && a->weight->n >= 16 * device->num_sms &&
            (int64_t)a->weight->n * a->weight->k >= LARGE_WEIGHT && linear_stream_can(device, a);
 }
 
 template <int TOKENS>
-static cudaError_t launch_stream(struct stream *stream, const struct stream_args *args, int sums)
+static cudaError_t launch_stream(struct stream *stream, const struct stream_args *args)
 {
     int num_sms = stream->device->num_sms;
     int blocks = args->num_tiles < num_sms ? args->num_tiles : num_sms;
-    int shared = args->num_stages * args->stage_bytes + sums + TILE_ALIGNMENT;
+    int shared = args->num_stages * args->stage_bytes + sums_bytes(args->chunks, args->rows) +
+                 TILE_ALIGNMENT;
     cudaError_t error = cudaFuncSetAttribute(linear_stream_kernel<TOKENS>,
                                              cudaFuncAttributeMaxDynamicSharedMemorySize,
                                              stream->device->max_shared_bytes - STATIC_SHARED);
@@ -414,11 +420,11 @@ struct status linear_stream_launch(struct stream *stream, const struct layer_arg
 {
     const struct linear_weight *w = a->weight;
     struct stream_args args = {};
-    int tokens = tokens_of(a), sums;
+    int tokens = tokens_of(a);
     struct status status;
     cudaError_t error;
 
-    plan(stream->device, a, &args, &sums);
+    plan(stream->device, a, &args);
     status = tiles_map_init(stream->device, w->data, args.n, args.is_gated ? 2 : 1, w->k,
                             args.outputs, args.chunks, &args.weight);
     if (!status.code)
@@ -433,13 +439,13 @@ struct status linear_stream_launch(struct stream *stream, const struct layer_arg
     args.y_is_float = a->y_dtype == DTYPE_F32;
     switch (tokens) {
     case 8:
-        error = launch_stream<8>(stream, &args, sums);
+        error = launch_stream<8>(stream, &args);
         break;
     case 16:
-        error = launch_stream<16>(stream, &args, sums);
+        error = launch_stream<16>(stream, &args);
         break;
     default:
-        error = launch_stream<32>(stream, &args, sums);
+        error = launch_stream<32>(stream, &args);
     }
     return cuda_launched(stream, error, "linear");
 }

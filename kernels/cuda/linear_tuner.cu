@@ -51,9 +51,24 @@ static void tuner_load(struct linear_tuner *tuner)
     free(entries);
 }
 
+/* MINISGL_CUDA_LINEAR_PLAN: skinny-1, skinny-2, stream, or n. */
+static int forced_of(const char *value)
+{
+    char *end;
+    long n;
+
+    if (value == NULL)
+        return 0;
+    if (strcmp(value, "stream") == 0)
+        return LINEAR_STREAM;
+    if (strncmp(value, "skinny-", 7) == 0 && value[7] > '0' && value[7] <= '0' + SKINNY_NUM)
+        return value[7] - '0';
+    n = strtol(value, &end, 10);
+    return *value && *end == 0 && n >= 0 && n < 1000 ? SPLIT_FIRST + (int)n : 0;
+}
+
 struct status linear_tuner_create(int ordinal, struct linear_tuner **out)
 {
-    const char *forced = getenv("MINISGL_CUDA_LINEAR_PLAN");
     cudaDeviceProp properties;
     cudaError_t error = cudaGetDeviceProperties(&properties, ordinal);
 
@@ -65,10 +80,8 @@ struct status linear_tuner_create(int ordinal, struct linear_tuner **out)
     memcpy((*out)->card, properties.name, sizeof((*out)->card) - 1);
     (*out)->version = (int)cublasLtGetVersion();
     (*out)->is_untimed = getenv("MINISGL_CUDA_NO_TIMING") != NULL;
-    (*out)->forced = FORCED_NONE;
-    if (forced)
-        (*out)->forced = strcmp(forced, "stream") == 0 ? (int)FORCED_STREAM : atoi(forced);
-    if (!forced)
+    (*out)->forced = forced_of(getenv("MINISGL_CUDA_LINEAR_PLAN"));
+    if (!(*out)->forced)
         tuner_load(*out);
     return status_ok();
 }
@@ -78,7 +91,7 @@ void linear_tuner_save(struct linear_tuner *tuner)
     struct algo_entry *entries;
     int num = 0;
 
-    if (tuner->num_entries == tuner->num_saved || tuner->forced != FORCED_NONE)
+    if (tuner->num_entries == tuner->num_saved || tuner->forced)
         return;
     entries = (struct algo_entry *)calloc((size_t)tuner->num_entries, sizeof(*entries));
     if (entries == NULL)

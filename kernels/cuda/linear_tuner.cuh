@@ -11,7 +11,6 @@ extern "C" {
 }
 
 enum { TUNER_SIZE = 4096 };
-enum { FORCED_NONE = -1, FORCED_STREAM = -2 };
 
 struct linear_tuner {
     struct algo_entry entries[TUNER_SIZE]; /* a hash table with open addressing, never full */
@@ -20,8 +19,8 @@ struct linear_tuner {
     bool is_good[TUNER_SIZE]; /* of an entry: timed here, or asked for once */
     int version;              /* of cuBLASLt */
     bool is_untimed;          /* for sanitizers: the first algorithm that the heuristic offers */
-    /* For tests: what linear_stream.cu can do goes that way, or what linear_split.cu can do, its
-     * way of that place. */
+    /* For tests: the number of a kernel of our own, all of whose layers go there, or SPLIT_FIRST +
+     * n for the n-th way of linear_split.cu; or 0. */
     int forced;
     char card[256];
 };

@@ -13,7 +13,7 @@
 #include "kernels/cuda/linear.cuh"
 #include "kernels/cuda/mma.cuh"
 
-enum { MAX_TOKENS = 16, MAX_WARPS = 16 };
+enum { MAX_WARPS = 16 };
 
 struct skinny_args {
     const __nv_bfloat16 *weight, *x, *bias;
@@ -34,7 +34,7 @@ static __device__ __forceinline__ uint4 load_x(const struct skinny_args *a, int 
 /* The sum of all warps, in order, and the bias. */
 template <int ROWS>
 static __device__ __forceinline__ float add_up(const struct skinny_args *a,
-                                               const float (*sums)[MAX_TOKENS][ROWS + 1], int token,
+                                               const float (*sums)[FEW_TOKENS][ROWS + 1], int token,
                                                int i, int row)
 {
     int num_warps = (int)blockDim.x / WARP;
@@ -49,7 +49,7 @@ template <typename T, int TILES, int LOADS, bool MANY>
 static __global__ void __launch_bounds__(MAX_WARPS *WARP) skinny_kernel(struct skinny_args a)
 {
     enum { ROWS = 8 * TILES };
-    __shared__ float sums[MAX_WARPS][MAX_TOKENS][ROWS + 1];
+    __shared__ float sums[MAX_WARPS][FEW_TOKENS][ROWS + 1];
     int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP, g = lane / 4, t = lane % 4;
     int begin = warp * a.slice, end = min(a.k, begin + a.slice);
     int num_outputs = a.is_gated ? ROWS / 2 : ROWS, n = a.is_gated ? a.n / 2 : a.n;
@@ -130,7 +130,7 @@ static __global__ void __launch_bounds__(MAX_WARPS *WARP) skinny_kernel(struct s
 
 bool skinny_can(const struct layer_args *a)
 {
-    return a->weight->dtype == DTYPE_BF16 && a->weight->k % 32 == 0 && a->num_tokens <= MAX_TOKENS;
+    return a->weight->dtype == DTYPE_BF16 && a->weight->k % 32 == 0 && a->num_tokens <= FEW_TOKENS;
 }
 
 bool skinny_always(const struct layer_args *a)

@@ -1,5 +1,5 @@
 /*
- * tma.cuh - Hopper's copy engine (compute capability 9.0): tiles of a matrix of bfloat16 go from
+ * tma.cuh - the copy engine of cards from 9.0 on: tiles of a matrix of bfloat16 go from
  * memory to shared memory at the word of one thread, and a barrier there counts the bytes.
  *
  * A tile is [rows, TILE_K], a row 128 bytes, and begins at a multiple of 1024 bytes. The engine
@@ -16,51 +16,53 @@
 
 enum { TILE_K = 64, TILE_ROW_BYTES = TILE_K * 2, TILE_ALIGNMENT = 1024 };
 
+/* strides: in bytes, of all dimensions but the first. */
+static inline struct status tile_map_encode(const struct device *device, const void *matrix,
+                                            cuuint32_t rank, const cuuint64_t *sizes,
+                                            const cuuint64_t *strides, const cuuint32_t *box,
+                                            CUtensorMap *out)
+{
+    PFN_cuTensorMapEncodeTiled_v12000 encode =
+        (PFN_cuTensorMapEncodeTiled_v12000)device->encode_tiled;
+    const cuuint32_t steps[4] = {1, 1, 1, 1};
+    CUresult error =
+        encode(out, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, rank, (void *)matrix, sizes, strides, box,
+               steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+               CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+
+    if (error)
+        return status_error(STATUS_DEVICE, "a map of %llu rows of %llu bytes: CUDA error %d",
+                            (unsigned long long)sizes[1], (unsigned long long)strides[0],
+                            (int)error);
+    return status_ok();
+}
+
 /* Tiles of box_rows (at most 256) by TILE_K out of matrix [rows, k]; k % 8 == 0. */
 static inline struct status tile_map_init(const struct device *device, const void *matrix,
                                           int64_t rows, int64_t k, int box_rows, CUtensorMap *out)
 {
-    PFN_cuTensorMapEncodeTiled_v12000 encode =
-        (PFN_cuTensorMapEncodeTiled_v12000)device->encode_tiled;
     const cuuint64_t sizes[2] = {(cuuint64_t)k, (cuuint64_t)rows}, stride = (cuuint64_t)k * 2;
-    const cuuint32_t box[2] = {TILE_K, (cuuint32_t)box_rows}, steps[2] = {1, 1};
-    CUresult error =
-        encode(out, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, (void *)matrix, sizes, &stride, box, steps,
-               CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-               CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    const cuuint32_t box[2] = {TILE_K, (cuuint32_t)box_rows};
 
-    if (error)
-        return status_error(STATUS_DEVICE, "a map of [%lld, %lld]: CUDA error %d", (long long)rows,
-                            (long long)k, (int)error);
-    return status_ok();
+    return tile_map_encode(device, matrix, 2, sizes, &stride, box, out);
 }
 
 /*
  * Tiles of box_rows (at most 256) rows of each of parts matrices [rows, k], which lie one behind
- * the other; box_chunks of such tiles side by side over k come at once, one behind the other. k % 8
- * == 0, and k % TILE_K == 0 where there is more than one.
+ * the other; box_chunks of them, side by side over k, come at once, one behind the other. k %
+ * TILE_K == 0. As the engine sees it k is two dimensions, the outer one with the smaller stride.
  */
 static inline struct status tiles_map_init(const struct device *device, const void *matrix,
                                            int64_t rows, int parts, int64_t k, int box_rows,
                                            int box_chunks, CUtensorMap *out)
 {
-    PFN_cuTensorMapEncodeTiled_v12000 encode =
-        (PFN_cuTensorMapEncodeTiled_v12000)device->encode_tiled;
     const cuuint64_t sizes[4] = {TILE_K, (cuuint64_t)rows, (cuuint64_t)parts,
                                  (cuuint64_t)(k / TILE_K)};
     const cuuint64_t strides[3] = {(cuuint64_t)k * 2, (cuuint64_t)(rows * k) * 2, TILE_ROW_BYTES};
     const cuuint32_t box[4] = {TILE_K, (cuuint32_t)box_rows, (cuuint32_t)parts,
                                (cuuint32_t)box_chunks};
-    const cuuint32_t steps[4] = {1, 1, 1, 1};
-    CUresult error =
-        encode(out, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4, (void *)matrix, sizes, strides, box, steps,
-               CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-               CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
 
-    if (error)
-        return status_error(STATUS_DEVICE, "a map of [%d, %lld, %lld]: CUDA error %d", parts,
-                            (long long)rows, (long long)k, (int)error);
-    return status_ok();
+    return tile_map_encode(device, matrix, 4, sizes, strides, box, out);
 }
 
 #if __CUDA_ARCH__ >= 900
@@ -128,6 +130,43 @@ static __device__ __forceinline__ void tiles_load(uint32_t to, const CUtensorMap
 static __device__ __forceinline__ void tile_map_prefetch(const CUtensorMap *map)
 {
     asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+
+/*
+ * Stages of shared memory that go round: stage s is filled when full[s] says so, and may be filled
+ * again when empty[s] does.
+ */
+struct ring {
+    uint32_t stages, full, empty; /* addresses; a stage begins at a multiple of TILE_ALIGNMENT */
+    int bytes;                    /* of a stage */
+};
+
+static __device__ __forceinline__ uint32_t ring_stage(const struct ring *ring, int stage)
+{
+    return ring->stages + (uint32_t)(stage * ring->bytes);
+}
+
+/*
+ * A ring in dynamic shared memory, from the first multiple of TILE_ALIGNMENT on; barriers: two for
+ * each of max_stages. Readers: arrivals that empty a stage. All threads call it, and then
+ * __syncthreads().
+ */
+static __device__ __forceinline__ struct ring ring_make(const void *dynamic,
+                                                        const uint64_t *barriers, int max_stages,
+                                                        int num_stages, int bytes, int readers)
+{
+    uint32_t full = shared_address(barriers), empty = full + max_stages * 8;
+    uint32_t stages =
+        (shared_address(dynamic) + TILE_ALIGNMENT - 1) / TILE_ALIGNMENT * TILE_ALIGNMENT;
+
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < num_stages; i++) {
+            barrier_init(full + i * 8, 1);
+            barrier_init(empty + i * 8, readers);
+        }
+        barriers_made();
+    }
+    return {stages, full, empty, bytes};
 }
 
 #endif

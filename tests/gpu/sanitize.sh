@@ -29,6 +29,10 @@ case ${1:-} in
 esac
 command -v compute-sanitizer >/dev/null || { echo "sanitize: compute-sanitizer is not on the PATH" >&2; exit 1; }
 
+code=0
+"$build/tests/gpu/test_gpu_device" >/dev/null 2>&1 || code=$? # compute-sanitizer would not tell
+[ $code -ne 77 ] || { echo "sanitize: skipped, there is no card" >&2; exit 77; }
+
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 failed=0
@@ -36,7 +40,6 @@ check() { # tool test [VARIABLE=value]...
     local tool=$1 test=$2 code=0 begin=$SECONDS
     shift 2
     env "$@" compute-sanitizer --tool "$tool" --error-exitcode 99 "$build/tests/gpu/test_gpu_$test" >"$log" 2>&1 || code=$?
-    [ $code -ne 77 ] || { echo "sanitize: skipped, there is no card" >&2; exit 77; }
     [ $code -eq 0 ] || { failed=1; cat "$log"; }
     echo "sanitize: $tool $test $*: exit code $code in $((SECONDS - begin)) s; $(tail -n 1 "$log")"
 }
@@ -47,7 +50,7 @@ for tool in "${tools[@]}"; do
         for test in storm operators linear moe attention sample; do
             check memcheck $test
         done
-        for plan in 0 stream; do
+        for plan in 0 stream skinny-1; do
             check memcheck linear MINISGL_CUDA_LINEAR_PLAN=$plan
         done
         ;;

@@ -101,7 +101,8 @@ START_TEST(linear_agrees)
 }
 END_TEST
 
-/* From here on our own kernels and cuBLAS's compete. */
+/* Large for linear_stream.cu; k of the second is no multiple of 64, so that cuBLAS and skinny.cu
+ * compete. */
 START_TEST(large_weights_agree)
 {
     static const int32_t shapes[][2] = {{16650, 1024}, {2050, 8224}}, tokens[] = {1, 6, 11, 16};
@@ -119,17 +120,23 @@ START_TEST(large_weights_agree)
 }
 END_TEST
 
-/* More rows than the multiprocessors take at once: linear_stream.cu's blocks go from tile to tile.
+/*
+ * The ways in which linear_stream.cu cuts wide layers on an H200, where it is forced: 256 rows a
+ * tile, 272 of a gated layer, 40 with eight chunks a stage; and more tiles than multiprocessors.
  */
 START_TEST(wide_layers_agree)
 {
-    static const int32_t tokens[] = {1, 8, 13, 27, 40, 64};
+    static const int32_t tokens[] = {1, 8, 13, 16, 17, 27, 32, 40};
 
-    for (int i = 0; i < 6; i++) {
-        check_linear(DTYPE_BF16, DTYPE_BF16, i % 2 ? DTYPE_F32 : DTYPE_BF16, 70000, 320, tokens[i],
-                     false, false);
-        check_linear(DTYPE_BF16, DTYPE_BF16, DTYPE_BF16, 70001, 128, tokens[i], true, true);
-        check_gate_up(DTYPE_BF16, 45000, 192, tokens[i], i % 2);
+    for (int i = 0; i < 8; i++) {
+        int32_t t = tokens[i];
+
+        check_linear(DTYPE_BF16, DTYPE_BF16, i % 2 ? DTYPE_F32 : DTYPE_BF16, 33792, 320, t, false,
+                     false);
+        check_linear(DTYPE_BF16, DTYPE_BF16, DTYPE_BF16, 70001, 128, t, true, true);
+        check_linear(DTYPE_BF16, DTYPE_BF16, DTYPE_BF16, 5120, 1088, t, true, i % 2);
+        check_gate_up(DTYPE_BF16, 17408, 192, t, i % 2);
+        check_gate_up(DTYPE_BF16, 45000, 64, t, i % 2);
     }
 }
 END_TEST
@@ -158,43 +165,111 @@ START_TEST(split_layers_agree)
 }
 END_TEST
 
-/* A weight that fills no cache, so that its tiles come late and out of order: a product that takes
- * one for another, or waits for one that has gone by, shows here. */
-START_TEST(large_products_repeat)
+static void check_repeats(struct linear_weight *weight, int32_t n, int32_t k, int32_t tokens)
 {
-    enum { N = 32768, K = 5120, TOKENS = 64, TIMES = 100, COPIES = 256 };
+    enum { TIMES = 100 };
     struct rig_side *side = &rig[RIG_CUDA];
-    size_t piece = (size_t)N * K * 2 / COPIES;
-    char *data = realloc(rig_host_random(DTYPE_BF16, piece / 2, 0.1f), piece * COPIES);
-    const struct linear_part part = {.data = data, .dtype = DTYPE_BF16, .n = N};
-    const struct linear_source source = {
-        .parts = &part, .num_parts = 1, .k = K, .dtype = DTYPE_BF16};
-    struct twin x = twin_random(DTYPE_BF16, (size_t)TOKENS * K, 1);
-    struct twin y = twin_poisoned((size_t)TOKENS * N * 2);
-    struct linear_weight *weight = NULL;
+    struct twin x = twin_random(DTYPE_BF16, (size_t)tokens * (size_t)k, 1);
+    size_t size = (size_t)tokens * (size_t)n * 2;
+    struct twin y = twin_poisoned(size);
     void *first = NULL;
 
-    ck_assert_ptr_nonnull(data);
-    for (size_t i = 1; i < COPIES; i++)
-        memcpy(data + i * piece, data, piece);
-    rig_ok(side->backend.kernels->linear_create(side->stream, &source, &weight));
     for (int i = 0; i < TIMES; i++) {
         const struct linear_args args = {.weight = weight,
                                          .y = y.at[RIG_CUDA],
                                          .x = x.at[RIG_CUDA],
                                          .y_dtype = DTYPE_BF16,
-                                         .num_tokens = TOKENS};
+                                         .num_tokens = tokens};
 
         rig_ok(side->backend.kernels->linear(side->stream, &args));
         void *now = twin_read(&y, RIG_CUDA);
         if (first)
-            ck_assert_mem_eq(first, now, (size_t)TOKENS * N * 2);
+            ck_assert_mem_eq(first, now, size);
         else
             first = now;
         if (now != first)
             free(now);
     }
     free(first);
+}
+
+/* A weight that fits no cache, so that its tiles come late and out of order: a product that takes
+ * one for another, or waits for one that has gone by, shows here. */
+START_TEST(large_products_repeat)
+{
+    enum { N = 32768, K = 5120, COPIES = 256 };
+    struct rig_side *side = &rig[RIG_CUDA];
+    size_t piece = (size_t)N * K * 2 / COPIES;
+    char *data = realloc(rig_host_random(DTYPE_BF16, piece / 2, 0.1f), piece * COPIES);
+    const struct linear_part part = {.data = data, .dtype = DTYPE_BF16, .n = N};
+    const struct linear_source source = {
+        .parts = &part, .num_parts = 1, .k = K, .dtype = DTYPE_BF16};
+    static const int32_t tokens[] = {1, 16, 32, 64};
+    struct linear_weight *weight = NULL;
+
+    ck_assert_ptr_nonnull(data);
+    for (size_t i = 1; i < COPIES; i++)
+        memcpy(data + i * piece, data, piece);
+    rig_ok(side->backend.kernels->linear_create(side->stream, &source, &weight));
+    for (int i = 0; i < 4; i++)
+        check_repeats(weight, N, K, tokens[i]);
+    side->backend.kernels->linear_destroy(&weight);
+    free(data);
+}
+END_TEST
+
+/* Layers in a row, from one buffer to another and back; whether each is waited for or not. */
+static void *chain(struct linear_weight *weight, int32_t n, int32_t tokens, const void *x,
+                   bool waits)
+{
+    enum { LAYERS = 9 };
+    struct rig_side *side = &rig[RIG_CUDA];
+    size_t size = (size_t)tokens * (size_t)n * 2;
+    struct twin buffers[2] = {twin_of(x, size), twin_poisoned(size)};
+
+    for (int i = 0; i < LAYERS; i++) {
+        const struct linear_args args = {.weight = weight,
+                                         .y = buffers[(i + 1) % 2].at[RIG_CUDA],
+                                         .x = buffers[i % 2].at[RIG_CUDA],
+                                         .y_dtype = DTYPE_BF16,
+                                         .num_tokens = tokens,
+                                         .accumulate = i > 2};
+
+        rig_ok(side->backend.kernels->linear(side->stream, &args));
+        if (waits)
+            rig_ok(side->backend.device->stream_sync(side->stream));
+    }
+    return twin_read(&buffers[LAYERS % 2], RIG_CUDA);
+}
+
+/* A layer's x is made by the one before it, and its y is what that one still reads. */
+START_TEST(layers_wait_for_each_other)
+{
+    enum { N = 5120, TIMES = 20 };
+    static const int32_t tokens[] = {1, 8, 16, 32, 64};
+    struct rig_side *side = &rig[RIG_CUDA];
+    void *data = rig_host_random(DTYPE_BF16, (size_t)N * N, 0.01f);
+    const struct linear_part part = {.data = data, .dtype = DTYPE_BF16, .n = N};
+    const struct linear_source source = {
+        .parts = &part, .num_parts = 1, .k = N, .dtype = DTYPE_BF16};
+    struct linear_weight *weight = NULL;
+
+    rig_ok(side->backend.kernels->linear_create(side->stream, &source, &weight));
+    for (int i = 0; i < 5; i++) {
+        size_t len = (size_t)tokens[i] * N;
+        void *x = rig_host_random(DTYPE_BF16, len, 1), *expected, *got;
+
+        expected = chain(weight, N, tokens[i], x, true);
+        ck_assert_msg(rig_element(expected, DTYPE_BF16, 0) == rig_element(expected, DTYPE_BF16, 0),
+                      "the chain ends with NaN");
+        for (int j = 0; j < TIMES; j++) {
+            got = chain(weight, N, tokens[i], x, false);
+            ck_assert_mem_eq(got, expected, len * 2);
+            free(got);
+        }
+        free(expected);
+        free(x);
+    }
     side->backend.kernels->linear_destroy(&weight);
     free(data);
 }
@@ -217,8 +292,9 @@ START_TEST(gate_up_agrees)
                 check_gate_up(DTYPE_F32, inner, k, t, j % 2);
         }
     }
-    check_gate_up(DTYPE_BF16, 8704, 1024, 1, false); /* large: all ways compete */
+    check_gate_up(DTYPE_BF16, 8704, 1024, 1, false); /* large */
     check_gate_up(DTYPE_BF16, 8704, 1024, 12, true);
+    check_gate_up(DTYPE_BF16, 8704, 1000, 3, false); /* k is no multiple of 64 */
 }
 END_TEST
 
@@ -247,4 +323,5 @@ START_TEST(weights_are_converted)
 END_TEST
 
 RIG_MAIN("linear", linear_agrees, split_layers_agree, large_weights_agree, wide_layers_agree,
-         large_products_repeat, gate_up_agrees, linear_with_bias_and_sums, weights_are_converted)
+         large_products_repeat, layers_wait_for_each_other, gate_up_agrees,
+         linear_with_bias_and_sums, weights_are_converted)
