@@ -24,7 +24,11 @@ root=${here%/*}
 build=${MINISGL_BUILD:-$root/build}
 
 exec {err}>&2 # what is said is heard also where bash's own notices of killed children are not wanted
-say() { printf 'launch: %s\n' "$*" >&"$err"; }
+log='' # the same in the run directory: who started it in the background no longer listens
+say() {
+    printf 'launch: %s\n' "$*" >&"$err"
+    [ -z "$log" ] || { printf '%(%H:%M:%S)T launch: %s\n' -1 "$*" >>"$log"; } 2>/dev/null || true
+}
 die() { say "$1"; exit "${2:-1}"; }
 usage() { sed -n '2,20s/^# \{0,1\}//p' "$script"; }
 
@@ -248,11 +252,12 @@ exec {lock}>"$run_dir/lock"
 if ! flock -n $lock; then
     die "a server named '$name' is running (pid $(cat "$run_dir/launcher.pid" 2>/dev/null || echo unknown)): stop it with ${where}tools/launch.sh --stop --name $name, or give another --name"
 fi
-rm -f "$run_dir"/*.ipc "$run_dir"/*.pid "$run_dir/run.json"
+log=$run_dir/launcher.log
+rm -f "$run_dir"/*.ipc "$run_dir"/*.pid "$run_dir/run.json" "$log"
 echo $$ >"$run_dir/launcher.pid"
 run=$((($(date +%s%N) ^ ($$ << 20)) & 0x7fffffffffff | 1))
 
-declare -A pid log ready_fd
+declare -A pid log_of ready_fd
 processes=(scheduler tokenizer detokenizer)
 ipc=ipc://$run_dir
 json() { sed 's/[\\"]/\\&/g' <<<"$1"; }
@@ -260,7 +265,7 @@ json_model=$(json "$model") json_ipc=$(json "$ipc")
 
 # The last line that a process logged, or what it is to say that it logged none.
 last_words() {
-    tail -n 1 "${log[$1]}" 2>/dev/null | grep . || echo "(nothing in ${log[$1]})"
+    tail -n 1 "${log_of[$1]}" 2>/dev/null | grep . || echo "(nothing in ${log_of[$1]})"
 }
 
 ask_to_stop() { # processes
@@ -327,7 +332,7 @@ stop_in_order() {
 start() { # process, program, arguments
     local process=$1 program=$2
     shift 2
-    log[$process]=$run_dir/$process.log
+    log_of[$process]=$run_dir/$process.log
     # A pipe with both ends here before the child is there: opening one end alone would wait for it.
     local fifo=$run_dir/$process.ready both fd
     rm -f "$fifo"
@@ -339,7 +344,7 @@ start() { # process, program, arguments
     # Its bars of progress belong on our terminal, if there is one; its log does not.
     # When we die before setpriv has asked for a signal none comes, so the child looks once whose it still is.
     MINISGL_PROGRESS_FD=9 setpriv --pdeathsig TERM sh -c '[ "$PPID" = "$0" ] || exit 1; exec "$@"' $$ "$program" "$@" \
-        </dev/null >&"$both" 9>&"$err" 2>"${log[$process]}" {lock}>&- {err}>&- {both}>&- {fd}<&- 3>&- &
+        </dev/null >&"$both" 9>&"$err" 2>"${log_of[$process]}" {lock}>&- {err}>&- {both}>&- {fd}<&- 3>&- &
     pid[$process]=$!
     exec {both}>&-
     echo "${pid[$process]}" >"$run_dir/$process.pid"
@@ -352,7 +357,7 @@ fail() { # process
     [ ! -e "$run_dir/run.json" ] || was_ready=yes
     wait "${pid[$1]}" 2>/dev/null || status=$?
     say "minisgl-$1 ended ($(how_ended $status)): $(last_words "$1")"
-    [ "$mode" != once ] || head -n -1 "${log[$1]}" | tail -n 5 | sed 's/^/  /' >&"$err" # whoever wants one text does not look for logs
+    [ "$mode" != once ] || head -n -1 "${log_of[$1]}" | tail -n 5 | sed 's/^/  /' >&"$err" # whoever wants one text does not look for logs
     pid[$1]=''
     [ -z "${tick:-}" ] || kill "$tick" 2>/dev/null || true
     # One that was told to drain has ended well: those behind it may, too.

@@ -116,7 +116,7 @@ def test_detach_says_why_it_did_not_start():
         result = launch("--detach", "--name", "other", "--page-size", "0", folder=server.folder, timeout=20)
         assert result.returncode == 2 and "page-size" in result.stderr, result
         left = os.listdir(server.run_dir) + os.listdir(pathlib.Path(server.folder) / "other")
-        assert not [n for n in left if n.startswith(("launcher.log", "ready"))], left
+        assert not [n for n in left if n.startswith(("launcher.log.", "ready"))], left
 
 
 def test_a_disk_that_is_full_half_way_through_the_start_is_named():
@@ -168,7 +168,7 @@ def test_an_interrupted_detach_leaves_no_server():
         started.terminate()
         started.wait(scaled(10))
         wait_gone([int(pid_file.read_text())], 20)
-        left = [n for n in os.listdir(pathlib.Path(folder) / "default") if n.startswith("launcher.log")]
+        left = [n for n in os.listdir(pathlib.Path(folder) / "default") if n.startswith("launcher.log.")]
         assert not left, left
 
 
@@ -209,6 +209,18 @@ def test_a_dead_child_stops_all_and_is_named():
             assert f"minisgl-{victim} ended (signal 9)" in words, words
             assert "Killed" not in words, words
             wait_gone(pids, 2)
+
+
+def test_what_a_server_in_the_background_died_of_is_kept():
+    with tempfile.TemporaryDirectory() as folder:
+        assert launch("--detach", "--device", "sim", folder=folder).returncode == 0
+        run_dir = pathlib.Path(folder) / "default"
+        launcher = int((run_dir / "launcher.pid").read_text())
+        os.kill(int((run_dir / "scheduler.pid").read_text()), signal.SIGKILL)
+        wait_gone([launcher], 10)
+        assert "minisgl-scheduler ended (signal 9)" in (run_dir / "launcher.log").read_text()
+        done = subprocess.run([CLIENT, "status"], env=dict(os.environ, MINISGL_RUN_DIR=folder), capture_output=True, text=True)
+        assert f"see {run_dir}/*.log" in done.stderr, done
 
 
 def test_a_process_that_fails_while_it_stops_is_named():
