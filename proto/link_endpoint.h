@@ -1,5 +1,6 @@
 /*
- * link_endpoint.h - what may be bound and connected to: inside proto/ only.
+ * link_endpoint.h - what may be bound and connected to: for proto/, and for checks of a command
+ * line.
  *
  * ipc:// is guarded by the directory that it lies in, tcp:// on the loopback interface by the
  * host; beyond that only by CURVE.

@@ -191,11 +191,13 @@ def test_server_that_died_left_its_file():
         dead = subprocess.Popen(["true"])
         dead.wait()
         (server.path / "run.json").write_text(json.dumps(run | {"pid": dead.pid}))
-        assert "no server is running (in " in server.run("generate", "Hi", code=1).stderr
+        for args in ([], ["--name", "fake"]):
+            words = server.run("generate", "Hi", *args, code=1).stderr
+            assert "running (in " in words and "start one with tools/launch.sh" in words, words
         (server.path / "scheduler.log").write_text("why")
         for args in ([], ["--name", "fake"]):
             words = server.run("generate", "Hi", *args, code=1).stderr
-            assert "running" in words and f"has ended, see {server.path}/*.log" in words, words
+            assert "running" in words and f"has ended, see {server.path}/*.log; start one with" in words, words
 
 
 def test_a_broken_file_of_a_server_is_named():
@@ -206,6 +208,15 @@ def test_a_broken_file_of_a_server_is_named():
             file.write_text(content)
             words = server.run("generate", "Hi", "--name", "fake", code=1).stderr
             assert f"{file}: " in words and what in words, words
+
+
+def test_default_is_the_server_that_is_not_named():
+    with Server() as server, Server("other", server.parent) as other:
+        words = server.run("generate", "Hi", code=1).stderr
+        assert "several servers are running" in words and "give --name" in words, words
+        with Server("default", server.parent) as default:
+            assert server.run("generate", "Hi").stdout == "Hi"
+            assert (len(default.heard), len(server.heard + other.heard)) == (1, 0)
 
 
 def test_generate():
@@ -250,9 +261,14 @@ def test_wrong_usage():
             [], ["what"], ["generate"], ["generate", "a", "b"], ["generate", "a", "--what"],
             ["generate", "a", "--top-p", "2"], ["generate", "a", "--seed", 2**64], ["generate", "a", "--seed", "-1"], ["generate", "--ids", "1,,2"], ["generate", "a", "--stop", ""],
             ["batch"], ["bench", "latency", "--batches", "0"], ["abort", "x"], ["tokenize"], ["status", "more"],
+            ["generate", "a", "--endpoint", "x"], ["generate", "a", "--endpoint", "x,y"], ["generate", "a", "--name", "a/b"],
+            ["generate", "a", "--endpoint", "tcp://10.0.0.1:1,tcp://10.0.0.1:2"], ["generate", "a", "--curve-keys", "/nowhere"],
+            ["chat", "--name", "fake", "--endpoint", "ipc:///a,ipc:///b"],
+            ["status", "--endpoint", "ipc:///a,ipc:///b"], ["bench", "overlap", "--endpoint", "ipc:///a,ipc:///b"],
         ):  # fmt: skip
             result = server.run(*args, code=2)
             assert result.stderr and not result.stdout, (args, result)
+        assert "--endpoint" not in server.run("status", "--help").stdout
         for command in ([], ["generate"], ["chat"], ["batch"], ["status"], ["tokenize"], ["abort"]):
             assert "usage: minisgl" in server.run(*command, "--help").stdout
             assert server.run(*command, "--version").stdout == server.run("--version").stdout

@@ -52,7 +52,7 @@ int command_abort(int argc, char **argv)
     uint64_t uid = 0;
     int exit_code;
 
-    if (!command_parse(argc, argv, &usage, specs, &rest, &exit_code)) {
+    if (!command_parse(argc, argv, &usage, specs, &choice, &rest, &exit_code)) {
         if (parse_uid(&rest, &uid)) {
             exit_code = abort_request(&choice, uid);
         } else {

@@ -287,7 +287,7 @@ int command_batch(int argc, char **argv)
     int exit_code;
 
     arena_init(&batch.arena, 0, 0);
-    if (command_parse(argc, argv, &usage, specs, &rest, &exit_code))
+    if (command_parse(argc, argv, &usage, specs, &choice, &rest, &exit_code))
         goto out;
     if (rest.num_items != 1) {
         fprintf(stderr, "minisgl batch: give one file of requests (try --help)\n");

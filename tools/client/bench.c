@@ -37,7 +37,8 @@ static const struct option_usage usage = {
     "  latency   for each of --batches: so many streams, 128 tokens in and 512 out\n"
     "  prefill   64 prompts of 1024 tokens, one token out\n"
     "  serve     arrivals at --rate a second, prompts that share prefixes\n"
-    "  overlap   latency with the server's normal loop and with its overlap loop, in turns\n\n"
+    "  overlap   latency with the server's normal loop and with its overlap loop, in turns;\n"
+    "            not with --endpoint, since the server must be on this host\n\n"
     "The prompts are to be computed: before each run the prefix cache of the server is emptied.\n"
     "One that is given by --endpoint keeps its cache, and gets other prompts each time.\n\n"
     "What the table holds, of those that were measured; p50 is the median over requests:\n"
@@ -352,7 +353,7 @@ int command_bench(int argc, char **argv)
     /* clang-format on */
     int exit_code = EXIT_USAGE;
 
-    if (command_parse(argc, argv, &usage, specs, &rest, &exit_code))
+    if (command_parse(argc, argv, &usage, specs, &o->choice, &rest, &exit_code))
         goto out;
     if (rest.num_items != 1 || !is_load(rest.items[0])) {
         fprintf(
@@ -362,6 +363,8 @@ int command_bench(int argc, char **argv)
         goto out;
     }
     struct status status = check_batches(o->batches);
+    if (!status.code && o->choice.endpoints && strcmp(rest.items[0], "overlap") == 0)
+        status = status_error(STATUS_INVALID, "overlap needs a server of this host: give --name");
     if (options_end_here(usage.program, &status, false, &exit_code))
         goto out;
     command_catch_signals();

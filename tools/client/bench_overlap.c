@@ -121,11 +121,8 @@ static struct status compare_batch(struct bench *bench, int64_t size)
 struct status bench_overlap(struct bench *bench)
 {
     struct scheduler_facts facts = {0};
-    struct status status;
+    struct status status = ask_facts(bench, &facts);
 
-    if (!*bench->server.scheduler_control)
-        return status_error(STATUS_INVALID, "overlap needs a server of this host: give --name");
-    status = ask_facts(bench, &facts);
     if (status.code)
         return status;
     bench->weight_bytes = facts.weight_bytes;

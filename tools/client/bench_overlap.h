@@ -15,8 +15,8 @@
 
 #include "tools/client/bench.h"
 
-/* Prints a line for each of --batches. STATUS_INVALID when the server was given by its endpoints:
- * its control endpoint is then not known. */
+/* Prints a line for each of --batches. The server was not given by its endpoints: its control
+ * endpoint would not be known. */
 MUST_CHECK struct status bench_overlap(struct bench *bench);
 
 #endif

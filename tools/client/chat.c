@@ -209,7 +209,7 @@ int command_chat(int argc, char **argv)
     struct status status;
     int exit_code;
 
-    if (command_parse(argc, argv, &usage, specs, NULL, &exit_code))
+    if (command_parse(argc, argv, &usage, specs, &chat.choice, NULL, &exit_code))
         goto out;
     status = command_connect(&chat.choice, &chat.server, &chat.client);
     if (!status.code)

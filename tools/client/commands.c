@@ -48,11 +48,14 @@ int command_fail(struct status status)
 }
 
 bool command_parse(int argc, char **argv, const struct option_usage *usage,
-                   const struct option_spec *specs, struct option_list *rest, int *out_exit)
+                   const struct option_spec *specs, const struct server_choice *choice,
+                   struct option_list *rest, int *out_exit)
 {
     bool done = false;
     struct status status = options_parse(argc, argv, usage, specs, rest, &done);
 
+    if (!status.code && !done)
+        status = server_choice_check(choice);
     return options_end_here(usage->program, &status, done, out_exit);
 }
 

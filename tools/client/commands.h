@@ -21,11 +21,15 @@ int command_tokenize(int argc, char **argv);
 int command_abort(int argc, char **argv);
 int command_bench(int argc, char **argv);
 
-/* Entries of an option table for a struct server_choice *c. */
-#define SERVER_OPTION_SPECS(c)                                                                     \
+/* Entries of an option table for a struct server_choice *c; the first alone for those that need a
+ * server of this host. */
+#define SERVER_NAME_SPECS(c)                                                                       \
     option_header("Which server"),                                                                 \
-        option_string("name", &(c)->name, "NAME",                                                  \
-                      "the server of that name (the only one that is running)"),                   \
+        option_string(                                                                             \
+            "name", &(c)->name, "NAME",                                                            \
+            "the server of that name (`default`, or else\nthe only one that is running)")
+#define SERVER_OPTION_SPECS(c)                                                                     \
+    SERVER_NAME_SPECS(c),                                                                          \
         option_string("endpoint", &(c)->endpoints, "T,D",                                          \
                       "its tokenizer's and detokenizer's endpoints, such "                         \
                       "as\ntcp://127.0.0.1:5000,tcp://127.0.0.1:5001"),                            \
@@ -35,9 +39,10 @@ int command_bench(int argc, char **argv);
 /* Writes "minisgl: ..." to stderr; returns the exit code that fits. */
 int command_fail(struct status status);
 
-/* Parses the options of a subcommand. True: the caller returns *out_exit. */
+/* Parses the options of a subcommand, which set choice. True: the caller returns *out_exit. */
 bool command_parse(int argc, char **argv, const struct option_usage *usage,
-                   const struct option_spec *specs, struct option_list *rest, int *out_exit);
+                   const struct option_spec *specs, const struct server_choice *choice,
+                   struct option_list *rest, int *out_exit);
 
 /* Finds the server and connects to it; server may be NULL. */
 MUST_CHECK struct status command_connect(const struct server_choice *choice, struct server *server,

@@ -150,7 +150,7 @@ int command_generate(int argc, char **argv)
     };
     int exit_code;
 
-    if (!command_parse(argc, argv, &usage, specs, &s.rest, &exit_code))
+    if (!command_parse(argc, argv, &usage, specs, &s.server, &s.rest, &exit_code))
         exit_code = generate(&s);
     request_options_deinit(&s.request);
     option_list_deinit(&s.rest);

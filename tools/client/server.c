@@ -14,6 +14,7 @@
 #include "common/arena.h"
 #include "common/file.h"
 #include "common/json.h"
+#include "proto/link_endpoint.h"
 
 enum { MAX_RUN_JSON = 1 << 16, MAX_PATH = 1024 };
 
@@ -150,8 +151,9 @@ static struct status none_is_running(const char *parent, const char *name)
 {
     if (*name)
         return status_error(STATUS_NOT_FOUND,
-                            "no server is running: '%.24s' has ended, see %s/%s/*.log", name,
-                            parent, name);
+                            "no server is running: '%.24s' has ended, see %s/%s/*.log; start one "
+                            "with tools/launch.sh",
+                            name, parent, name);
     return status_error(STATUS_NOT_FOUND,
                         "no server is running (in %.60s): start one with tools/launch.sh", parent);
 }
@@ -201,12 +203,32 @@ static struct status from_endpoints(const char *endpoints, struct server *out)
 
     if (!comma || first == 0 || first >= SERVER_TEXT || !comma[1] ||
         strlen(comma + 1) >= SERVER_TEXT)
-        return status_error(STATUS_INVALID, "--endpoint takes TOKENIZER,DETOKENIZER, such as "
+        return status_error(STATUS_INVALID, "takes TOKENIZER,DETOKENIZER, such as "
                                             "tcp://127.0.0.1:5000,tcp://127.0.0.1:5001");
     memcpy(server.tokenizer, endpoints, first);
     memcpy(server.detokenizer, comma + 1, strlen(comma + 1));
     *out = server;
     return status_ok();
+}
+
+struct status server_choice_check(const struct server_choice *choice)
+{
+    const char *name = choice->name;
+    struct server server;
+
+    if (name && (!*name || strchr(name, '/') || name[0] == '.'))
+        return status_error(STATUS_INVALID, "--name '%.40s' is no name of a server", name);
+    if (name && choice->endpoints)
+        return status_error(STATUS_INVALID, "--name and --endpoint do not go together");
+    if (!choice->endpoints)
+        return choice->curve_keys ? status_error(STATUS_INVALID, "--curve-keys is for --endpoint")
+                                  : status_ok();
+    struct status status = from_endpoints(choice->endpoints, &server);
+    if (!status.code)
+        status = link_endpoint_check(server.tokenizer, choice->curve_keys != NULL);
+    if (!status.code)
+        status = link_endpoint_check(server.detokenizer, choice->curve_keys != NULL);
+    return status_context(status, "--endpoint");
 }
 
 struct status server_find(const struct server_choice *choice, struct server *out)
@@ -220,16 +242,17 @@ struct status server_find(const struct server_choice *choice, struct server *out
     if (status.code)
         return status;
     if (!choice->name)
-        return find_only(parent, out);
-    if (!*choice->name || strchr(choice->name, '/') || choice->name[0] == '.')
-        return status_error(STATUS_INVALID, "--name '%.40s' is no name of a server", choice->name);
+        return read_server(parent, "default", out).code ? find_only(parent, out) : status_ok();
     status = read_server(parent, choice->name, out);
     if (status.code == STATUS_NOT_FOUND && logged_ns(parent, choice->name))
         return status_error(STATUS_NOT_FOUND,
-                            "no server named '%.24s' is running: it has ended, see %s/%s/*.log",
+                            "no server named '%.24s' is running: it has ended, see %s/%s/*.log; "
+                            "start one with tools/launch.sh",
                             choice->name, parent, choice->name);
     if (status.code == STATUS_NOT_FOUND)
-        return status_error(STATUS_NOT_FOUND, "no server named '%.30s' is running (in %.50s)",
+        return status_error(STATUS_NOT_FOUND,
+                            "no server named '%.30s' is running (in %.30s): start one with "
+                            "tools/launch.sh",
                             choice->name, parent);
     return status;
 }

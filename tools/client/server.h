@@ -1,5 +1,5 @@
 /*
- * server.h - finds a running server: by name, by its two endpoints, or the only one there is.
+ * server.h - finds a running server: by name, by its two endpoints, or the one that is running.
  *
  * A server's directory is PARENT/NAME, where PARENT is $MINISGL_RUN_DIR, else
  * $XDG_RUNTIME_DIR/minisgl, else /tmp/minisgl-UID. Its run.json holds what is read here.
@@ -25,7 +25,7 @@ struct server {
     char detokenizer_control[SERVER_TEXT];
 };
 
-/* How the user named it; both NULL: the only one that is running. */
+/* How the user named it; both NULL: "default", or else the only one that is running. */
 struct server_choice {
     const char *name;
     const char *endpoints;  /* "TOKENIZER,DETOKENIZER", such as two of tcp:// */
@@ -35,8 +35,12 @@ struct server_choice {
 /* Whether its launcher lives, as far as that can be known. */
 bool server_is_running(const struct server *server);
 
-/* STATUS_NOT_FOUND, saying where it was looked for, and where the logs of one that has ended are;
- * STATUS_INVALID when several are running and none is named, or the choice is malformed. */
+/* STATUS_INVALID: malformed, or options that do not go together. */
+MUST_CHECK struct status server_choice_check(const struct server_choice *choice);
+
+/* Of a choice that has been checked. STATUS_NOT_FOUND, saying where it was looked for, and where
+ * the logs of one that has ended are; STATUS_INVALID when several are running, none is named, and
+ * none of them is "default". */
 MUST_CHECK struct status server_find(const struct server_choice *choice, struct server *out);
 
 #endif

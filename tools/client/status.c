@@ -102,8 +102,6 @@ static int show(const struct server_choice *choice, bool json, bool has_check)
     int exit_code = EXIT_OK;
     struct status status = server_find(choice, &server);
 
-    if (!status.code && choice->endpoints)
-        status = status_error(STATUS_INVALID, "status needs a server of this host: give --name");
     if (status.code)
         return command_fail(status);
     arena_init(&arena, 0, 0);
@@ -140,12 +138,12 @@ int command_status(int argc, char **argv)
         option_flag("json", &json, "one JSON object"),
         option_flag("check", &has_check,
                     "and has the scheduler check all of its tables, between two steps"),
-        SERVER_OPTION_SPECS(&choice),
+        SERVER_NAME_SPECS(&choice),
         {0},
     };
     int exit_code;
 
-    if (command_parse(argc, argv, &usage, specs, NULL, &exit_code))
+    if (command_parse(argc, argv, &usage, specs, &choice, NULL, &exit_code))
         return exit_code;
     return show(&choice, json, has_check);
 }

@@ -85,7 +85,7 @@ int command_tokenize(int argc, char **argv)
     };
     int exit_code;
 
-    if (!command_parse(argc, argv, &usage, specs, &s.rest, &exit_code)) {
+    if (!command_parse(argc, argv, &usage, specs, &s.server, &s.rest, &exit_code)) {
         if (s.rest.num_items == 1) {
             exit_code = tokenize(&s);
         } else {
