@@ -269,6 +269,8 @@ def test_wrong_usage():
             result = server.run(*args, code=2)
             assert result.stderr and not result.stdout, (args, result)
         assert "--endpoint" not in server.run("status", "--help").stdout
+        words = server.run("generate", "--messages", "/nowhere.json", code=1).stderr
+        assert "/nowhere.json" in words and "--help" not in words, words
         for command in ([], ["generate"], ["chat"], ["batch"], ["status"], ["tokenize"], ["abort"]):
             assert "usage: minisgl" in server.run(*command, "--help").stdout
             assert server.run(*command, "--version").stdout == server.run("--version").stdout
@@ -282,6 +284,13 @@ def test_refused_request():
         assert "too_long: 600 is more than 512" in result.stderr and not result.stdout
         answer = json.loads(server.run("generate", "x", "--json", code=1).stdout)
         assert answer == {"error": {"code": "too_long", "message": "600 is more than 512"}}
+
+
+def test_a_model_that_takes_no_text_is_told_how():
+    words = "prompt: this model has no tokenizer.json, it takes input_ids only"
+    with Server() as server:
+        server.answer = lambda peer, message: server.refuse(peer, message, words=words)
+        assert server.run("generate", "x", code=1).stderr == f"minisgl: invalid_request: {words} (--ids)\n"
 
 
 def test_server_dies_within_an_answer():

@@ -80,6 +80,12 @@ static struct status make_prompt(struct settings *s, struct generate_msg *msg)
     return status;
 }
 
+/* The option that is meant by a key of the protocol. */
+static const char *option_of(const struct answer *answer)
+{
+    return strstr(answer->message, "takes input_ids only") ? " (--ids)" : "";
+}
+
 static int finish(const struct settings *s, const struct answer *answer)
 {
     struct json_writer writer = {0};
@@ -93,7 +99,8 @@ static int finish(const struct settings *s, const struct answer *answer)
         printf("\n");
     }
     if (answer->error)
-        fprintf(stderr, "minisgl: %s: %s\n", error_code_name(answer->error), answer->message);
+        fprintf(stderr, "minisgl: %s: %s%s\n", error_code_name(answer->error), answer->message,
+                option_of(answer));
     else if (answer->finish == FINISH_ABORT)
         fprintf(stderr, "minisgl: the request was aborted\n");
     if (fflush(stdout) != 0)
@@ -113,8 +120,9 @@ static int generate(struct settings *s)
     if (!status.code)
         status = request_options_apply(&s->request, &msg);
     if (status.code) {
-        fprintf(stderr, "minisgl generate: %s (try --help)\n", status.msg);
-        return status.code == STATUS_INVALID ? EXIT_USAGE : EXIT_FAILED;
+        bool is_usage = status.code == STATUS_INVALID;
+        fprintf(stderr, "minisgl generate: %s%s\n", status.msg, is_usage ? " (try --help)" : "");
+        return is_usage ? EXIT_USAGE : EXIT_FAILED;
     }
     msg.want_ids = s->json;
     status = command_connect(&s->server, NULL, &client);
