@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # launch.sh - starts tokenizer, scheduler and detokenizer as one server, and keeps watch over them.
 #
-#   tools/launch.sh                                 the embedded demo model on the CPU
-#   tools/launch.sh --model DIR --device cuda       another model, on a GPU
-#   tools/launch.sh --once "Once upon a time"       start, print the completion alone, stop
-#   tools/launch.sh --detach --name NAME            leave it running in the background
-#   tools/launch.sh --stop --name NAME              stop that one
+#   launch.sh                                 the embedded demo model on the CPU
+#   launch.sh --model DIR --device cuda       another model, on a GPU
+#   launch.sh --once "Once upon a time"       start, print the completion alone, stop
+#   launch.sh --detach --name NAME            leave it running in the background
+#   launch.sh --stop --name NAME              stop that one
 #
-#   --model DIR      a Hugging Face directory (default: tools/demo_model)
+#   --model DIR      a Hugging Face directory (default: the demo model)
 #   --device D       cpu, cuda or sim            --dtype T    auto, float32 or bfloat16
 #   --name NAME      of the server (default: default)
 #   --run-dir DIR    where servers have their folders (default: $XDG_RUNTIME_DIR/minisgl or /tmp/minisgl-UID)
@@ -15,13 +15,15 @@
 #   --shutdown-grace S   how long running requests may go on when it stops (default: 0.5)
 #
 # Every other option goes to the process that knows it: see minisgl-tokenizer, minisgl-scheduler and
-# minisgl-detokenizer --help; with --once also to `minisgl generate`. On a fresh clone it first installs and builds.
+# minisgl-detokenizer --help; with --once also to `minisgl generate`. Sources that are not built yet it builds first.
 # Exit code: 0 stopped as asked (or drained), 1 a process failed (its log line is shown), 2 wrong usage.
 set -euo pipefail
 script=$(realpath "${BASH_SOURCE[0]}")
 here=${script%/*} # in a bundle the programs lie beside this script
 root=${here%/*}
-build=${MINISGL_BUILD:-$root/build}
+build=$(realpath -m -- "${MINISGL_BUILD:-$root/build}")
+self=tools/launch.sh
+[ ! -x "$here/bin/minisgl-scheduler" ] || self=./launch.sh
 
 exec {err}>&2 # what is said is heard also where bash's own notices of killed children are not wanted
 log='' # the same in the run directory: who started it in the background no longer listens
@@ -125,6 +127,19 @@ if [ $mode = stop ]; then
     exit 0
 fi
 
+# ---- the model
+
+if [ -z "$model" ]; then
+    for model in "$here/demo_model" "$root/tools/demo_model"; do
+        [ ! -f "$model/config.json" ] || break
+    done
+fi
+[ -e "$model" ] || die "--model $model: no such directory" 2
+[ -d "$model" ] && [ -f "$model/config.json" ] ||
+    die "--model $model: is no Hugging Face directory with a config.json (get_model.sh, in tools/ of the sources, fetches one)" 2
+model=$(cd "$model" && pwd)
+[[ $model$run_dir != *[[:cntrl:]]* ]] || die "control characters in '$model' or '$run_dir'" 2
+
 # ---- the programs
 
 find_program() {
@@ -139,7 +154,7 @@ find_program() {
 
 if [ ! -x "$here/bin/minisgl-scheduler" ] && { [ -z "$(find_program minisgl-scheduler)" ] || [ -z "$(find_program minisgl)" ]; }; then
     say "not built yet: running tools/setup.sh (installs packages and builds: a minute or two, more with CUDA)"
-    "$root/tools/setup.sh" >&2
+    MINISGL_BUILD=$build "$root/tools/setup.sh" >&2
 fi
 tokenizer=$(find_program minisgl-tokenizer)
 scheduler=$(find_program minisgl-scheduler)
@@ -148,17 +163,6 @@ client=$(find_program minisgl)
 for program in tokenizer scheduler detokenizer client; do
     [ -n "${!program}" ] || die "minisgl-$program is not in $build: run tools/setup.sh"
 done
-
-if [ -z "$model" ]; then
-    for model in "$here/demo_model" "$root/tools/demo_model"; do
-        [ ! -f "$model/config.json" ] || break
-    done
-fi
-[ -e "$model" ] || die "--model $model: no such directory"
-[ -d "$model" ] && [ -f "$model/config.json" ] ||
-    die "--model $model: is no Hugging Face directory with a config.json (tools/get_model.sh fetches one)"
-model=$(cd "$model" && pwd)
-[[ $model$run_dir != *[[:cntrl:]]* ]] || die "control characters in '$model' or '$run_dir'" 2
 
 # ---- options to the processes that know them
 
@@ -184,7 +188,7 @@ while [ $i -lt ${#rest[@]} ]; do
     [[ $arg == --?* ]] || die "unexpected argument '$arg' ($hint)" 2
     case ${arg#--} in
     endpoint | scheduler | detokenizer | input | control | run)
-        die "$arg is this script's own: for other sockets start the processes by hand (proto/README.md)" 2
+        die "$arg is this script's own: for other sockets start the processes by hand (proto/README.md of the sources)" 2
         ;;
     replay) die "--replay is for minisgl-scheduler alone" 2 ;;
     esac
@@ -212,7 +216,8 @@ done
 make_run_dir() {
     umask 077
     [ -d "$run_parent" ] || [ ! -e "$run_parent" ] || die "--run-dir $run_parent: is no directory"
-    mkdir -p "$run_parent" "$run_dir"
+    local reason
+    reason=$(mkdir -p "$run_parent" "$run_dir" 2>&1) || die "$run_dir cannot be made: ${reason##*: }"
     [ -O "$run_dir" ] || die "$run_dir belongs to another user"
     chmod 0700 "$run_dir"
     # As much as all files of a start take: who is out of space half way cannot say why.
@@ -250,7 +255,7 @@ make_run_dir
 [ ${#run_dir} -le 80 ] || die "$run_dir is too long for socket paths (80 bytes at most): use --run-dir or a shorter --name" 2
 exec {lock}>"$run_dir/lock"
 if ! flock -n $lock; then
-    die "a server named '$name' is running (pid $(cat "$run_dir/launcher.pid" 2>/dev/null || echo unknown)): stop it with ${where}tools/launch.sh --stop --name $name, or give another --name"
+    die "a server named '$name' is running (pid $(cat "$run_dir/launcher.pid" 2>/dev/null || echo unknown)): stop it with ${where}$self --stop --name $name, or give another --name"
 fi
 log=$run_dir/launcher.log
 rm -f "$run_dir"/*.ipc "$run_dir"/*.pid "$run_dir/run.json" "$log"
@@ -431,7 +436,12 @@ EOF
 
     option=''
     [ "$name" = default ] || option=" --name $name"
-    say_ready="minisgl '$name' is ready (${model##*/}). Try: $where${client#"$PWD"/} generate \"Once upon a time\"$option"
+    # Absolute, unless the caller stands where the README's commands begin.
+    try=$client
+    case $PWD in "$root" | "$here") try=${client#"$PWD"/} ;; esac
+    prompt='"Once upon a time"'
+    [ -f "$model/tokenizer.json" ] || prompt='--ids 1,2,3'
+    say_ready="minisgl '$name' is ready (${model##*/}). Try: $where$try generate $prompt$option"
     if [ -n "${MINISGL_DETACHED:-}" ]; then
         echo "ready $say_ready" >&3 2>/dev/null || interrupted=yes # whoever waited has gone
         trap - EXIT

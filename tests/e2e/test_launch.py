@@ -14,10 +14,10 @@ from server import BUILD, CLIENT, PROCESSES, ROOT, Server, golden, run, DEMO, sc
 LAUNCH = str(ROOT / "tools/launch.sh")
 
 
-def launch(*args, folder, timeout=60, env=None):
+def launch(*args, folder, timeout=60, env=None, cwd=None):
     env = dict(os.environ, MINISGL_RUN_DIR=folder, MINISGL_BUILD=str(BUILD), **(env or {}))
     return subprocess.run(
-        [LAUNCH, *args], env=env, capture_output=True, text=True, timeout=scaled(timeout), stdin=subprocess.DEVNULL
+        [LAUNCH, *args], env=env, capture_output=True, text=True, timeout=scaled(timeout), stdin=subprocess.DEVNULL, cwd=cwd
     )
 
 
@@ -107,6 +107,42 @@ def test_detach_and_stop():
         wait_gone(pids, 2)
         result = launch("--stop", "--name", "one", folder=folder)
         assert result.returncode == 1 and "no server named 'one'" in result.stderr, result.stderr
+
+
+def test_the_command_to_try_works_where_the_caller_stands():
+    with tempfile.TemporaryDirectory() as folder:
+        for cwd in (folder, ROOT):
+            said = launch("--detach", "--device", "sim", "--sim-step-us", "0", folder=folder, cwd=cwd).stdout
+            command = said.partition("Try: ")[2]
+            program = str(CLIENT.relative_to(ROOT)) if cwd == ROOT and CLIENT.is_relative_to(ROOT) else str(CLIENT)
+            assert command == f'{program} generate "Once upon a time"\n', said
+            env = dict(os.environ, MINISGL_RUN_DIR=folder)
+            done = subprocess.run(command, shell=True, cwd=cwd, env=env, capture_output=True, timeout=scaled(20))
+            assert done.returncode == 0 and done.stdout, done
+            assert launch("--stop", folder=folder).returncode == 0
+        model = pathlib.Path(folder) / "model"
+        model.mkdir()
+        shutil.copy(DEMO / "config.json", model)
+        said = launch("--detach", "--device", "sim", "--sim-step-us", "0", "--model", str(model), folder=folder, cwd=folder).stdout
+        assert said.endswith("generate --ids 1,2,3\n"), said
+        command = said.partition("Try: ")[2]
+        done = subprocess.run(command, shell=True, cwd=folder, env=env, capture_output=True, timeout=scaled(20))
+        assert done.returncode == 0, done
+        assert launch("--stop", folder=folder).returncode == 0
+
+
+def test_what_needs_no_build_is_checked_before_it():
+    with tempfile.TemporaryDirectory() as folder:
+        clone = pathlib.Path(folder) / "clone/tools"
+        clone.mkdir(parents=True)
+        shutil.copy(LAUNCH, clone)
+        (clone / "setup.sh").write_text("#!/bin/sh\necho building >&2\nexit 1\n")
+        (clone / "setup.sh").chmod(0o755)
+        env = {name: value for name, value in os.environ.items() if name != "MINISGL_BUILD"} | {"MINISGL_RUN_DIR": folder}
+        for model, words in (("/nowhere", "/nowhere: no such directory"), (folder, "is no Hugging Face directory"), (DEMO, "building")):
+            command = [str(clone / "launch.sh"), "--model", str(model)]
+            done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=scaled(20))
+            assert words in done.stderr and ("building" in done.stderr) == (model == DEMO), done
 
 
 def test_detach_says_why_it_did_not_start():
@@ -319,14 +355,15 @@ def test_wrong_usage_says_what_is_wrong():
             (["--name", "a/b"], "--name takes"),
             (["stray"], "unexpected argument"),
             (["--page-size", "0"], "page-size"),
+            (["--model", "/nowhere"], "/nowhere: no such directory"),
             (["--shutdown-grace", "1e1"], "--shutdown-grace takes"),
             (["--endpoint", "tcp://127.0.0.1:5000"], "by hand"),
             (["--once", "--max-tokens", "3", "Hi"], "--once took '--max-tokens'"),
         ):
             result = launch(*args, folder=folder)
             assert result.returncode == 2 and words in result.stderr, (args, result)
-        result = launch("--model", "/nowhere", folder=folder)
-        assert result.returncode == 1 and "/nowhere" in result.stderr, result
+        result = launch("--run-dir", "/proc/x", "--device", "sim", folder=folder)
+        assert result.returncode == 1 and result.stderr.startswith("launch: /proc/x/default cannot be made: "), result
         result = launch("--help", folder=folder)
         assert result.returncode == 0 and "--once" in result.stdout
 
