@@ -48,12 +48,11 @@ for name in minisgl-tokenizer minisgl-scheduler minisgl-detokenizer minisgl mini
 done
 [ ${#programs[@]} -ge 4 ] || { say "$build is not built: run tools/setup.sh"; exit 1; }
 
-# Modules that are opened at run time, when asked for, and the libraries that those open.
+# Modules that are opened at run time, when asked for.
 modules=()
 for path in "$build"/kernels/*.so "$build"/kernels/*/*.so; do
     [ ! -f "$path" ] || modules+=("$path")
 done
-opened=(libdnnl.so.2)
 
 if [ -e "$out" ] && [ ! -x "$out/bin/minisgl-scheduler" ] && [ -n "$(ls -A "$out")" ]; then
     say "$out is there and is no bundle: remove it, or give another --out"
@@ -101,16 +100,7 @@ write_readme >"$out/README.txt"
 
 # Everything but the C library's family, the compiler's, and CUDA's.
 keep_out='/(ld-linux|libc|libm|libpthread|libdl|librt|libresolv|libstdc\+\+|libgcc_s|libcuda|libcudart|libcublas|libcublasLt|libnvidia[^/]*)[.-]'
-{
-    ldd "${programs[@]}" ${modules[@]+"${modules[@]}"} | awk '$3 ~ /^\// {print $3}'
-    for name in "${opened[@]}"; do
-        # To its end: a reader that leaves early ends ldconfig with a signal, and this script with it.
-        path=$(ldconfig -p | awk -v n="$name" '$1 == n && /x86-64/ && !seen++ {print $NF}')
-        [ -n "$path" ] || continue
-        echo "$path"
-        ldd "$path" | awk '$3 ~ /^\// {print $3}'
-    done
-} | sort -u | grep -vE "$keep_out" | while read -r library; do
+ldd "${programs[@]}" ${modules[@]+"${modules[@]}"} | awk '$3 ~ /^\// {print $3}' | sort -u | grep -vE "$keep_out" | while read -r library; do
     cp -L "$library" "$out/lib/"
 done
 strip --strip-unneeded "$out"/bin/* "$out"/lib/*

@@ -13,7 +13,6 @@ cd "${script%/*}/.."
 packages=(
     build-essential meson ninja-build pkg-config # the build
     libzmq3-dev libczmq-dev libmsgpack-dev       # pipes and messages
-    libdnnl-dev                                  # bfloat16 matrix products on the CPU
     libedit-dev                                  # line editing in minisgl chat
     check python3 python3-zmq python3-msgpack    # tests
 )

@@ -49,13 +49,16 @@ def follow_readme(out, env):
 def test_bundle_holds_its_libraries_and_runs():
     with tempfile.TemporaryDirectory() as folder:
         out = bundle(folder)
+        needed = set()
         for program in sorted((out / "bin").iterdir()):
             listing = subprocess.run(["ldd", str(program)], capture_output=True, text=True).stdout
             for line in listing.splitlines():
                 name, _, where = line.strip().partition(" => ")
+                needed.add(name)
                 if HOST.match(name.split()[0]):
                     continue
                 assert str(out / "lib") in where or f"{out}/bin/../lib" in where, (program.name, line)
+        assert set(os.listdir(out / "lib")) <= needed, needed
         env = {"PATH": "/usr/bin:/bin", "MINISGL_RUN_DIR": str(pathlib.Path(folder) / "run")}
         env |= {name: value for name, value in os.environ.items() if name.endswith("SAN_OPTIONS")}
         follow_readme(out, env)
