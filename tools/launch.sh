@@ -152,7 +152,14 @@ find_program() {
     done
 }
 
-if [ ! -x "$here/bin/minisgl-scheduler" ] && { [ -z "$(find_program minisgl-scheduler)" ] || [ -z "$(find_program minisgl)" ]; }; then
+is_built() {
+    local name
+    for name in minisgl-tokenizer minisgl-scheduler minisgl-detokenizer minisgl; do
+        [ -n "$(find_program $name)" ] || return 1
+    done
+}
+
+if ! is_built && [ -x "$root/tools/setup.sh" ]; then
     say "not built yet: running tools/setup.sh (installs packages and builds: a minute or two, more with CUDA)"
     MINISGL_BUILD=$build "$root/tools/setup.sh" >&2
 fi

@@ -20,6 +20,14 @@ build=${MINISGL_BUILD:-build}
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 
+# One at a time: two would build in one folder. The lock is on this script, for that is there already.
+exec {lock}<"$script"
+await_turn() {
+    flock -n "$lock" && return
+    say "another setup.sh is at work here: waiting for it"
+    flock "$lock"
+}
+
 missing_packages() {
     local name
     for name in "${packages[@]}"; do
@@ -29,6 +37,7 @@ missing_packages() {
 
 install_packages() {
     local missing root=()
+    await_turn
     mapfile -t missing < <(missing_packages)
     if [ ${#missing[@]} -eq 0 ]; then
         say "all ${#packages[@]} packages are installed"
@@ -54,7 +63,9 @@ case ${1:-} in
         say "missing packages: ${missing[*]}"
         exit 1
     fi
+    flock -n "$lock" || { say "another setup.sh is at work here"; exit 1; }
     [ -f "$build/build.ninja" ] || { say "not built yet ($build)"; exit 1; }
+    ninja -C "$build" -n programs | grep -q 'no work to do' || { say "not built to its end, or of older sources ($build)"; exit 1; }
     say "nothing is missing"
     exit 0
     ;;

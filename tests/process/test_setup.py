@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+"""tools/setup.sh alone: the package manager and the build are played by scripts, in a copy of its folder."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import wire
+from wire import ROOT, scaled, wait_until
+
+FAKES = {
+    "dpkg-query": "echo installed",
+    "meson": 'mkdir -p "$2" && touch "$2/build.ninja"',
+    # Builds until it is told to end; with -n it says what there is to do.
+    "ninja": """
+case $* in *-n*) [ -e "$0.built" ] && echo 'ninja: no work to do.' || echo '[1/1] Linking'; exit ;; esac
+echo begin >>"$0.log"
+until [ -e "$0.end" ]; do sleep 0.02; done
+touch "$0.built"
+echo end >>"$0.log"
+""",
+}
+
+
+def clone():
+    """(its setup.sh, the folder of the fakes, an environment in which they are found)"""
+    folder = wire.folder()
+    (folder / "tools").mkdir()
+    shutil.copy(ROOT / "tools/setup.sh", folder / "tools")
+    for name, text in FAKES.items():
+        (folder / name).write_text("#!/bin/sh\n" + text)
+        (folder / name).chmod(0o755)
+    env = {name: value for name, value in os.environ.items() if name != "MINISGL_BUILD"}
+    return folder / "tools/setup.sh", folder, env | {"PATH": f"{folder}:{os.environ['PATH']}"}
+
+
+def check(setup, env):
+    done = subprocess.run([setup, "--check"], env=env, capture_output=True, text=True, timeout=scaled(20))
+    return done.returncode, done.stderr
+
+
+def test_a_second_one_waits_for_the_first():
+    setup, folder, env = clone()
+    assert check(setup, env)[0] == 1
+    log = folder / "ninja.log"
+    first = subprocess.Popen([setup], env=env, stderr=subprocess.DEVNULL)
+    wait_until(log.exists)
+    code, words = check(setup, env)
+    assert code == 1 and "at work here" in words, (code, words)
+    second = subprocess.Popen([setup], env=env, stderr=subprocess.PIPE, text=True)
+    assert "waiting for it" in second.stderr.readline()
+    assert log.read_text() == "begin\n"
+    (folder / "ninja.end").touch()
+    assert first.wait(scaled(20)) == 0
+    second.communicate(timeout=scaled(20))
+    assert second.returncode == 0 and log.read_text() == "begin\nend\n" * 2, log.read_text()
+    assert check(setup, env) == (0, "setup: nothing is missing\n")
+
+
+def test_check_sees_a_build_that_was_cut_off():
+    setup, folder, env = clone()
+    (folder / "build").mkdir()
+    (folder / "build/build.ninja").touch()
+    code, words = check(setup, env)
+    assert code == 1 and "not built to its end" in words, (code, words)
+
+
+if __name__ == "__main__":
+    sys.exit(wire.run(dict(globals())))
