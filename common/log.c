@@ -39,8 +39,12 @@ void log_open(const char *name)
     hold_standard_streams();
     process_name = name;
     use_colour = isatty(STDERR_FILENO) && !getenv("NO_COLOR");
-    if (wanted && log_level_parse(wanted, &level))
+    if (!wanted || !*wanted)
+        return;
+    if (log_level_parse(wanted, &level))
         log_set_level(level);
+    else
+        log_warn("LOG_LEVEL takes one of error, warn, info, debug, not '%.20s'", wanted);
 }
 
 void log_set_level(enum log_level level)

@@ -15,8 +15,8 @@
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
 /* The first call of a program. name: borrowed for the life of the process. The level is taken from
- * LOG_LEVEL if that names one. Standard streams that are closed are held, so that nothing else
- * becomes one. */
+ * LOG_LEVEL if that names one; what it does not know it warns of. Standard streams that are closed
+ * are held, so that nothing else becomes one. */
 void log_open(const char *name);
 void log_set_level(enum log_level level);
 enum log_level log_get_level(void);

@@ -180,10 +180,10 @@ learn() { # program variable
         knows["$1 $option"]=$kind
     done < <("${!1}" ${2:+"$2"} --list-options)
 }
-learn tokenizer
-learn scheduler
-learn detokenizer
-[ $mode != once ] || learn client generate
+learn tokenizer # a wrong LOG_LEVEL is said once
+LOG_LEVEL='' learn scheduler
+LOG_LEVEL='' learn detokenizer
+[ $mode != once ] || LOG_LEVEL='' learn client generate
 
 tokenizer_args=() scheduler_args=() detokenizer_args=() client_args=()
 grace=0.5 # seconds that running requests have when the server stops

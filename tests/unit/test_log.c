@@ -88,8 +88,12 @@ START_TEST(the_environment_names_a_level)
     log_open("tester");
     ck_assert_int_eq(log_get_level(), LOG_DEBUG);
     setenv("LOG_LEVEL", "nonsense", 1);
+    begin_capture();
     log_open("tester");
+    const char *text = end_capture();
     ck_assert_int_eq(log_get_level(), LOG_DEBUG);
+    ck_assert_int_eq(count_lines(text), 1);
+    ck_assert_ptr_nonnull(strstr(text, "LOG_LEVEL takes one of"));
     unsetenv("LOG_LEVEL");
     log_set_level(LOG_INFO);
 }
