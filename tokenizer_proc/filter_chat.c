@@ -33,7 +33,7 @@ static struct status render_line(const struct chat_template *template,
         .tools = json_get(line, "tools"),
         .kwargs = json_get(line, "kwargs"),
         .special_tokens = json_get(line, "special_tokens"),
-        .add_generation_prompt = prompt && prompt->type == JSON_BOOL && prompt->boolean,
+        .add_generation_prompt = !prompt || prompt->type != JSON_BOOL || prompt->boolean,
     };
 
     struct status status = read_now(line, &args.now);

@@ -2,7 +2,7 @@
  * filter_chat.h - `minisgl-tokenizer --filter render` and `--filter jinja`: JSON lines in, JSON
  * lines out.
  *
- *     render   {"id": any, "messages": [...], "tools": [...], "add_generation_prompt": false,
+ *     render   {"id": any, "messages": [...], "tools": [...], "add_generation_prompt": true,
  *               "kwargs": {...}, "special_tokens": {...}, "now": "2025-01-15T12:34:56"}
  *     jinja    {"id": any, "template": "...", "context": {...}, "now": "2025-01-15T12:34:56"}
  *     both     {"id": any, "text": "..."}   or   {"id": any, "error": "..."}

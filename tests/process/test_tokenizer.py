@@ -18,12 +18,17 @@ VOCAB_SIZE = 2048
 MAX_SEQ_LEN = 2048
 
 
+def run_filter(name, *lines):
+    """The answers to lines, which are objects."""
+    done = subprocess.run([os.path.join(BUILD, PROGRAM), "--model", DEMO_MODEL, "--filter", name],
+                          input="".join(json.dumps(line) + "\n" for line in lines),
+                          capture_output=True, text=True, timeout=WAIT_S, check=True)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
 def encode(*texts):
     """Ids by the filter, which has tests of its own."""
-    lines = "".join(json.dumps({"text": text, "add_special_tokens": True}) + "\n" for text in texts)
-    done = subprocess.run([os.path.join(BUILD, PROGRAM), "--model", DEMO_MODEL, "--filter", "encode"], input=lines,
-                          capture_output=True, text=True, timeout=WAIT_S, check=True)
-    return [json.loads(line)["ids"] for line in done.stdout.splitlines()]
+    return [answer["ids"] for answer in run_filter("encode", *({"text": t, "add_special_tokens": True} for t in texts))]
 
 
 def ids_of(request):
@@ -162,6 +167,13 @@ class Chat(TokenizerTest):
         self.assertEqual(self.generate(rid="g", messages=json.dumps(messages))["type"], "accepted")
         self.assertEqual(ids_of(self.receive(self.scheduler)), rendered["ids"])
         self.assertEqual(self.render(messages, add_generation_prompt=False)["text"], text[:-len("<|im_start|>assistant\n")])
+
+    def test_the_filter_renders_as_the_process_does(self):
+        line = {"messages": [{"role": "user", "content": "Hi"}]}
+        plain, opened, closed = (answer["text"] for answer in run_filter(
+            "render", line, line | {"add_generation_prompt": True}, line | {"add_generation_prompt": False}))
+        self.assertEqual(plain, opened)
+        self.assertNotEqual(plain, closed)
 
     def test_content_is_data(self):
         self.serve()
