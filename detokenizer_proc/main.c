@@ -20,11 +20,13 @@ struct settings {
 
 static const char *const filters[] = {"decode", "stream", NULL}; /* as enum text_filter */
 
-static const struct option_usage usage = {"minisgl-detokenizer", "--model DIR [options]",
-                                          "Turns the tokens that the scheduler chooses into text, "
-                                          "finds stop strings in it, and sends it\n"
-                                          "to the clients. With --filter it reads JSON lines from "
-                                          "stdin and writes them to stdout instead."};
+static const struct option_usage usage = {
+    "minisgl-detokenizer",
+    "--model DIR --endpoint ENDPOINT --input ENDPOINT --scheduler ENDPOINT [options]",
+    "Turns the tokens that the scheduler chooses into text, finds stop strings in it, and sends "
+    "it\n"
+    "to the clients. With --filter it reads JSON lines from stdin and writes them to stdout\n"
+    "instead: a line at fault is answered with {\"error\"}; the exit code stays 0."};
 
 static struct status parse(int argc, char **argv, struct settings *s, bool *out_done)
 {

@@ -17,7 +17,10 @@ static const char *const orders[] = {"arrival", "cached", NULL}; /* enum queue_o
 
 static const struct option_usage usage = {
     "minisgl-scheduler", "--model DIR --endpoint ENDPOINT --detokenizer ENDPOINT [options]",
-    "Batches requests, runs the model on the device, and sends the chosen tokens on."};
+    "Batches requests, runs the model on the device, and sends the chosen tokens on.\n"
+    "In the environment: MINISGL_DISABLE_OVERLAP_SCHEDULING=1 picks the normal loop,\n"
+    "MINISGL_CPU_ISA=avx512_bf16|avx512|avx2|generic|plain the instructions of the cpu's "
+    "operators."};
 
 static struct status parse(int argc, char **argv, struct settings *s, bool *out_done)
 {

@@ -29,7 +29,8 @@ static const struct option_usage usage = {
     "Takes the requests of clients, checks them, turns their text or messages into token ids, and\n"
     "passes them on to the scheduler. With --filter it reads JSON lines from stdin and writes "
     "them\n"
-    "to stdout instead. A directory without a tokenizer.json serves token ids only."};
+    "to stdout instead: a line at fault is answered with {\"error\"}; the exit code stays 0.\n"
+    "A directory without a tokenizer.json serves token ids only."};
 
 static struct status parse(int argc, char **argv, struct settings *s, bool *out_done)
 {

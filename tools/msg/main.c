@@ -217,7 +217,7 @@ static struct status parse(int argc, char **argv, struct msg_options *options, b
         option_int("count", &options->count, "N", 0, 1e15,
                    "recv: end after N messages; request: N answers to each line"),
         option_double("timeout", &options->timeout_s, "S", 0, 1e6,
-                      "recv: end after S seconds; request: wait S for an answer"),
+                      "recv: end after S seconds; request: wait S for an answer (for ever)"),
         {0}};
     struct option_list rest = {0};
     struct status status = options_parse(argc, argv, &usage, specs, &rest, out_done);
