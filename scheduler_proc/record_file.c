@@ -73,10 +73,11 @@ struct status record_file_replay(const char *path)
     if (status.code)
         return status;
     status = status_context(replay_run(map.data, map.size, &result), path);
-    printf("%lld steps, %lld requests, %lld tokens%s: %s\n", (long long)result.num_steps,
-           (long long)result.num_requests, (long long)result.num_tokens,
-           result.is_cut ? " (the last record is cut)" : "",
-           status.code ? "then something else" : "the same again");
+    if (!status.code || result.num_steps > 0)
+        printf("%lld steps, %lld requests, %lld tokens%s: %s\n", (long long)result.num_steps,
+               (long long)result.num_requests, (long long)result.num_tokens,
+               result.is_cut ? " (the last record is cut)" : "",
+               status.code ? "then something else" : "the same again");
     file_map_close(&map);
     return status;
 }

@@ -411,6 +411,8 @@ def test_a_recorded_run_replays():
             path.write_bytes(log[:at] + bytes([log[at] ^ 1]) + log[at + 1 :])
             codes.append(replay(path).returncode)
         assert set(codes) <= {0, 1} and codes.count(1) > 5, codes
+    result = replay(ROOT / "README.md")
+    assert result.returncode == 1 and not result.stdout and "README.md: not a scheduler's log" in result.stderr, result
 
 
 def test_a_full_disk_ends_trace_and_record_but_not_the_server():
