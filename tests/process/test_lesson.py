@@ -106,6 +106,15 @@ def test_timeline_leaves_no_picture_of_what_is_no_trace():
     wrong.write_text('{"traceEvents": []}')
     result = subprocess.run([program, wrong, "--svg", picture], capture_output=True, text=True, timeout=60)
     assert result.returncode == 1 and "no steps" in result.stderr and not picture.exists(), result
+    assert "--from-step" not in result.stderr, result
+    result = subprocess.run([program, "/nowhere"], capture_output=True, text=True, timeout=60)
+    assert (result.returncode, result.stderr) == (1, "timeline: /nowhere: No such file or directory\n"), result
+
+
+def test_pictures_are_not_recorded_for_a_folder_that_is_not_there():
+    command = [ROOT / "tools/timeline/make_pictures.sh", "/nowhere/pictures"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert result.returncode == 2 and not result.stdout and "/nowhere/pictures" in result.stderr, result
 
 
 def test_scripts_say_how_they_are_used():

@@ -16,6 +16,7 @@ esac
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 out=${1:-$here}
+[ -d "$out" ] && [ -w "$out" ] || { echo "make_pictures: $out is no folder that can be written to" >&2; exit 2; }
 build=${MINISGL_BUILD:-$root/build}
 work=$(mktemp -d /tmp/minisgl-pictures.XXXXXX)
 trap '[ -n "${KEEP:-}" ] || rm -rf "$work"' EXIT

@@ -117,7 +117,9 @@ class Trace:
             if args.get("step") == number:
                 return begin, end
         have = self.numbers()
-        there = f"steps {min(have)} to {max(have)}" if have else "no steps"
+        if not have:
+            sys.exit(f"timeline: {self.title}: it has no steps: was there a request?")
+        there = f"steps {min(have)} to {max(have)}"
         sys.exit(f"timeline: {self.title}: it has {there}, and no step {number}: choose with --from-step and --steps")
 
 
@@ -221,14 +223,14 @@ def main():
         try:
             traces.append(Trace(path, title or path))
         except (OSError, ValueError) as error:
-            sys.exit(f"timeline: {path}: {error}")
+            sys.exit(f"timeline: {path}: {getattr(error, 'strerror', None) or error}")
     if args.svg:
         picture = draw(traces, *choose_window(traces, args.from_step, args.steps), args.zoom_us)
         try:
             with open(args.svg, "w", encoding="utf-8") as file:
                 file.write(picture)
         except OSError as error:
-            sys.exit(f"timeline: {error}")
+            sys.exit(f"timeline: {args.svg}: {error.strerror}")
     rows = [trace.table() for trace in traces]
     if args.json:
         print(json.dumps(rows))
