@@ -24,6 +24,9 @@ def count(result, output):
 
 
 def main():
+    if len(sys.argv) != 2 or sys.argv[1] in ("--help", "-h"):
+        print(__doc__)
+        return 0 if len(sys.argv) == 2 else 2
     passed = failed = 0
     skipped = []
     try:

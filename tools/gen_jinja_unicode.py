@@ -73,6 +73,9 @@ def write_map(out, name, function):
 
 
 def main():
+    if len(sys.argv) > 1:
+        print(__doc__)
+        sys.exit(0 if sys.argv[1:] == ["--help"] else 2)
     out = ["/* jinja_unicode_tables.h - written by tools/gen_jinja_unicode.py from Unicode %s; for"
            % unicodedata.unidata_version,
            " * jinja_unicode.c alone. */", "/* clang-format off */"]

@@ -21,7 +21,10 @@ import time
 
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ["RAYON_NUM_THREADS"] = "1"
-from tokenizers import Tokenizer  # noqa: E402
+try:
+    from tokenizers import Tokenizer
+except ImportError:
+    Tokenizer = None
 
 MAX_BYTES = 1500000
 
@@ -107,6 +110,11 @@ def pieces_of(data, size):
 
 
 def main():
+    if len(sys.argv) < 3:
+        print(__doc__)
+        sys.exit(0 if sys.argv[1:] == ["--help"] else 2)
+    if not Tokenizer:
+        sys.exit("bench_encode: needs `pip install tokenizers`")
     bench, path = sys.argv[1:3]
     rng = random.Random(7)
     tokenizer = Tokenizer.from_file(path)

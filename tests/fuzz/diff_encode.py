@@ -15,7 +15,10 @@ import subprocess
 import sys
 import tempfile
 
-from tokenizers import Tokenizer
+try:
+    from tokenizers import Tokenizer
+except ImportError:
+    Tokenizer = None
 
 RANGES = [
     (0x20, 0x7E), (0x20, 0x7E), (0x61, 0x7A), (0x61, 0x7A), (0x41, 0x5A), (0x30, 0x39), (0xA0, 0xFF), (0x100, 0x17F), (0x180, 0x24F),
@@ -141,6 +144,8 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--variants", action="store_true")
     args = parser.parse_args()
+    if not Tokenizer:
+        sys.exit("diff_encode: needs `pip install tokenizers`")
     rng = random.Random(args.seed)
     failed = 0
     for path in args.files:

@@ -14,10 +14,14 @@ import subprocess
 import sys
 import warnings
 
-import jinja2
-import jinja2.ext
-import jinja2.sandbox
 from datetime import datetime
+
+try:
+    import jinja2
+    import jinja2.ext
+    import jinja2.sandbox
+except ImportError:
+    jinja2 = None
 
 warnings.simplefilter("ignore")
 NOW = datetime(2025, 1, 15, 12, 34, 56)
@@ -178,6 +182,8 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--program", default="build/tests/fuzz/chat_filter")
     args = parser.parse_args()
+    if not jinja2:
+        sys.exit("diff_jinja: needs `pip install jinja2`")
     env = environment()
     maker = Maker(random.Random(args.seed))
     sources, wanted = [], []

@@ -16,6 +16,7 @@ for arg in "$@"; do
   case $arg in
   [1-6]) rules="$rules $arg" ;;
   --all | --show) mode=$arg ;;
+  --help | -h) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 0 ;;
   *) echo "run.sh: unknown argument '$arg'" >&2; exit 2 ;;
   esac
 done

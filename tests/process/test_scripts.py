@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tools/setup.sh alone: the package manager and the build are played by scripts, in a copy of its folder."""
+"""The scripts: each says how it is used; tools/setup.sh, with a package manager and a build that are played by others, in a copy of its folder."""
 
 import os
 import shutil
@@ -21,6 +21,23 @@ touch "$0.built"
 echo end >>"$0.log"
 """,
 }
+
+
+SCRIPTS = (
+    *("tools/" + name for name in ("bundle.sh", "get_model.sh", "launch.sh", "setup.sh", "test.sh", "gen_jinja_unicode.py")),
+    *("tools/timeline/" + name for name in ("make_pictures.sh", "overlap_lesson.sh", "timeline.py")),
+    "tests/gpu/sanitize.sh", "tests/mutation/run.sh", "tests/mutation/mutate.py", "tests/summary.py",
+    "tests/bench/bench_encode.py", "tests/bench/bench_serving.py", "tests/fuzz/diff_encode.py", "tests/fuzz/diff_jinja.py",
+)  # fmt: skip
+
+
+def test_scripts_say_how_they_are_used():
+    for script in SCRIPTS:
+        command = [ROOT / script, "--help"]
+        if script.endswith(".py"):
+            command.insert(0, sys.executable)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=scaled(60))
+        assert done.returncode == 0 and script.rpartition("/")[2] in done.stdout and not done.stderr, (script, done)
 
 
 def clone():
