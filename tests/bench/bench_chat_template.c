@@ -14,20 +14,22 @@
 static char *make_chat(int num_turns)
 {
     static const char sentence[] = "The quick brown fox jumps over the lazy dog, again and again. ";
-    size_t capacity = (size_t)num_turns * 800 + 100, size = 0;
-    char *text = malloc(capacity);
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
 
-    if (!text)
+    if (!out)
         exit(1);
-    size += (size_t)sprintf(text, "[{\"role\": \"system\", \"content\": \"Be brief.\"}");
+    fprintf(out, "[{\"role\": \"system\", \"content\": \"Be brief.\"}");
     for (int i = 0; i < num_turns; i++) {
-        size += (size_t)sprintf(text + size, ",{\"role\": \"%s\", \"content\": \"",
-                                i % 2 ? "assistant" : "user");
+        fprintf(out, ",{\"role\": \"%s\", \"content\": \"", i % 2 ? "assistant" : "user");
         for (int k = 0; k < 10; k++)
-            size += (size_t)sprintf(text + size, "%s", sentence);
-        size += (size_t)sprintf(text + size, "\"}");
+            fprintf(out, "%s", sentence);
+        fprintf(out, "\"}");
     }
-    sprintf(text + size, "]");
+    fprintf(out, "]");
+    if (fclose(out) != 0)
+        exit(1);
     return text;
 }
 
