@@ -151,7 +151,7 @@ static struct client *find_client(const struct detokenizer *d, const struct repl
     return reply_to ? key_table_find(&d->clients_by_id, key_of_client(&reply_to->client)) : NULL;
 }
 
-/* The reply for the first row of a uid: open, a tombstone with an abort on its way when its client
+/* The reply for the first row of a uid: open, a tombstone with aborts on their way when its client
  * is not here, or NULL when there is no memory for one. */
 static struct reply *begin_reply(struct detokenizer *d, const struct token_row *row,
                                  const struct reply_to *reply_to)

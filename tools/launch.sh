@@ -25,6 +25,7 @@ build=$(realpath -m -- "${MINISGL_BUILD:-$root/build}")
 self=tools/launch.sh
 [ ! -x "$here/bin/minisgl-scheduler" ] || self=./launch.sh
 
+trap '' XFSZ  # a file that may not grow is a full disk, here and in all that is started
 exec {err}>&2 # what is said is heard also where bash's own notices of killed children are not wanted
 log='' # the same in the run directory: who started it in the background no longer listens
 say() {
@@ -329,9 +330,15 @@ stop_in_order() {
     await_end 150 "${processes[@]}"
     trap '' INT TERM HUP
     for process in "${processes[@]}"; do
-        [ -n "${pid[$process]:-}" ] && ! kill -0 "${pid[$process]}" 2>/dev/null || continue
+        [ -n "${pid[$process]:-}" ] || continue
+        if kill -0 "${pid[$process]}" 2>/dev/null; then
+            say "minisgl-$process did not stop when asked to, and was killed: $(last_words "$process")"
+            failed=yes
+            continue
+        fi
         status=0
         wait "${pid[$process]}" 2>/dev/null || status=$?
+        pid[$process]=''
         case $status in
         0 | 130 | 143) ;; # as it was asked to, or twice, or before it was listening
         *) say "minisgl-$process ended ($(how_ended $status)): $(last_words "$process")"; failed=yes ;;
