@@ -323,8 +323,8 @@ static int idle_timeout_ms(const struct loop *loop)
                : -1;
 }
 
-/* Nothing is left to do for a drain: has it looked for frames once more, and found none? */
-static bool has_looked(struct loop *loop)
+/* Nothing is left to do for a drain: it looks for frames once more, until it has found none. */
+static bool look_again(struct loop *loop)
 {
     int64_t now_ns = clock_now_ns();
     bool is_first = loop->looks_end_ns == 0;
@@ -332,9 +332,9 @@ static bool has_looked(struct loop *loop)
     if (is_first)
         loop->looks_end_ns = now_ns + MAX_LAST_LOOKS_MS * ns_per_ms;
     else if (loop->num_seen == loop->counters.frames_in || now_ns >= loop->looks_end_ns)
-        return true;
+        return false;
     loop->num_seen = loop->counters.frames_in;
-    return false;
+    return true;
 }
 
 static struct status turn_until_done(struct loop *loop)
@@ -363,7 +363,7 @@ static struct status turn_until_done(struct loop *loop)
         if (batch)
             status = process(loop, batch);
         else if (!previous && loop->is_draining && !scheduler_has_work(loop->scheduler)) {
-            if (has_looked(loop))
+            if (!look_again(loop))
                 return status;
             timeout_ms = LAST_LOOK_MS;
         } else if (!previous)
