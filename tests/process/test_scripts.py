@@ -27,7 +27,7 @@ SCRIPTS = (
     *("tools/" + name for name in ("bundle.sh", "get_model.sh", "launch.sh", "setup.sh", "test.sh", "gen_jinja_unicode.py")),
     *("tools/timeline/" + name for name in ("make_pictures.sh", "overlap_lesson.sh", "timeline.py")),
     "tests/gpu/sanitize.sh", "tests/mutation/run.sh", "tests/mutation/mutate.py", "tests/summary.py",
-    "tests/bench/bench_encode.py", "tests/bench/bench_serving.py", "tests/fuzz/diff_encode.py", "tests/fuzz/diff_jinja.py",
+    "tests/bench/bench_card.py", "tests/bench/bench_encode.py", "tests/bench/bench_serving.py", "tests/fuzz/diff_encode.py", "tests/fuzz/diff_jinja.py",
 )  # fmt: skip
 
 
