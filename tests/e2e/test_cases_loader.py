@@ -16,7 +16,7 @@ SHARD = "model-00002-of-00003.safetensors"
 FLOAT32 = ["--dtype", "float32"]
 
 
-def start_fails(model, *wanted):
+def start_fails(model, *wanted, code=1):
     """The whole server does not start; what it says names what is wrong, and is no crash."""
     try:
         Server(model=model, timeout=20 * SLACK).close()
@@ -24,7 +24,7 @@ def start_fails(model, *wanted):
         said = str(error)
     else:
         raise AssertionError(f"started, though {wanted}")
-    assert said.startswith("launch.sh ended (1)") and "signal" not in said, said
+    assert said.startswith(f"launch.sh ended ({code})") and "signal" not in said, said
     assert len(said) < 2000, said
     for word in wanted:
         assert word in said, (word, said)
@@ -69,7 +69,7 @@ def test_ldr_01_missing_files():
         start_fails(model, SHARD)
         empty = pathlib.Path(folder) / "empty"
         empty.mkdir()
-        start_fails(empty, "config.json")
+        start_fails(empty, "config.json", code=2)  # as with any other value of --model that is none
         only_config = model_copy(folder + "/b", TINY / "qwen3")
         for file in only_config.glob("*safetensors*"):
             file.unlink()
