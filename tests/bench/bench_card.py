@@ -17,6 +17,7 @@ import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
+from bench_serving import bench, row  # noqa: E402 - beside this one
 from server import DATA, Server  # noqa: E402
 
 SHAPES = {
@@ -35,10 +36,6 @@ PROMPT, OUTPUT = 128, 512  # of `bench latency`
 PROMPTS = (64, 1024)  # of `bench prefill`
 
 
-def row(what, value, compared=""):
-    print(f"{what:<44} {value:>16}   {compared}", flush=True)
-
-
 def model_of(shape, folder):
     """A model directory of Qwen3's tokenizer and this shape."""
     model = pathlib.Path(folder) / shape
@@ -53,11 +50,6 @@ def multiplied(config):
     hidden, head = config["hidden_size"], config["head_dim"]
     heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
     return config["num_hidden_layers"] * hidden * (head * (2 * heads + 2 * kv_heads) + 3 * config["intermediate_size"])
-
-
-def bench(server, *args):
-    out = server.client("bench", *args, "--json", timeout=600).stdout
-    return [json.loads(line) for line in out.splitlines()]
 
 
 def start(options, model, env):
@@ -81,12 +73,12 @@ def measure(shape, args, folder):
         row(f"{shape}: start", f"{warm_s:.2f} s", parts[1] if parts else "")
         passes = ("--passes", str(args.passes))
         for streams in STREAMS:
-            latency = bench(server, "latency", "--batches", str(streams), *passes)[0]
+            latency = bench(server, "latency", "--batches", str(streams), *passes)
             moved = 2 * (multiplied(config) + output_layer) + streams * (PROMPT + OUTPUT / 2) * kv_bytes
             row(f"{shape}: {streams} streams, a step", f"{latency['step']:.3f} ms", f"{moved / latency['step'] / 1e9:.2f} TB/s of what it reads")
-        offline = bench(server, "offline", *passes)[0]
+        offline = bench(server, "offline", *passes)
         row(f"{shape}: offline load", f"{offline['output']:.0f} tok/s", f"{offline['wall']:.2f} s")
-        prefill = bench(server, "prefill", *passes)[0]
+        prefill = bench(server, "prefill", *passes)
         flop = PROMPTS[0] * PROMPTS[1] * 2 * multiplied(config)
         flop += PROMPTS[0] * PROMPTS[1] ** 2 * 2 * config["num_hidden_layers"] * config["num_attention_heads"] * config["head_dim"]
         row(f"{shape}: prefill of {PROMPTS[0]} x {PROMPTS[1]}", f"{prefill['wall']:.3f} s", f"{flop / prefill['wall'] / 1e12:.0f} TFLOP/s")

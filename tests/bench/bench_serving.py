@@ -48,7 +48,7 @@ def memory_mib(pid, what):
 
 
 def bench(server, *args):
-    out = server.client("bench", *args, "--json").stdout
+    out = server.client("bench", *args, "--json", timeout=600).stdout
     return json.loads(out.splitlines()[-1])
 
 
