@@ -5,19 +5,33 @@
 
 #include "kernels/cuda/linear_split.cuh"
 
-enum { MAX_TOKENS = 256, MAX_PLANS = 32 };
+enum { MAX_TOKENS = 256, MAX_PLANS = 32, MAX_FEATURES = 512 };
+
+/* F: enough of them for nearly as many blocks as multiprocessors, whatever the layer. */
+static const int widths[] = {32, 64, 80, 96, 112, 128, 136};
+
+enum { NUM_WIDTHS = sizeof(widths) / sizeof(widths[0]) };
 
 static int number_of(int width, int groups, int ranks, int depth)
 {
-    return width / 32 | groups << 4 | ranks << 8 | depth << 12;
+    return width / 8 | groups << 5 | ranks << 8 | depth << 12;
+}
+
+static bool is_width(int width)
+{
+    for (int i = 0; i < NUM_WIDTHS; i++) {
+        if (widths[i] == width)
+            return true;
+    }
+    return false;
 }
 
 bool linear_split_plan(const struct device *device, const struct layer_args *a, int number,
                        struct plan *out)
 {
-    int groups = number >> 4 & 15, depth = number >> 12, chunks, stage, sums, fold;
+    int groups = number >> 5 & 7, depth = number >> 12, chunks, stage, sums, fold;
     int room = device->max_shared_bytes - STATIC_SHARED - TILE_ALIGNMENT;
-    struct plan plan = {(number & 15) * 32, number >> 8 & 15};
+    struct plan plan = {(number & 31) * 8, number >> 8 & 15};
     struct split *split = &plan.split;
 
     split->token_tiles = ceil_div(a->num_tokens, TOKENS);
@@ -25,9 +39,9 @@ bool linear_split_plan(const struct device *device, const struct layer_args *a, 
     split->depth = depth;
     split->num_chunks = ceil_div(a->weight->k, TILE_K);
     plan.num_groups = groups * split->token_tiles * depth;
-    if (plan.width < 32 || plan.width > MAX_WIDTH || groups < 1 || depth < 1 ||
-        plan.num_groups > MAX_GROUPS || plan.ranks < 1 || plan.ranks > 8 ||
-        (plan.ranks & (plan.ranks - 1)) || split->num_chunks / plan.ranks < depth)
+    if (!is_width(plan.width) || split->features % 16 || split->features > MAX_FEATURES ||
+        groups < 1 || depth < 1 || plan.num_groups > MAX_GROUPS || plan.ranks < 1 ||
+        plan.ranks > 8 || (plan.ranks & (plan.ranks - 1)) || split->num_chunks / plan.ranks < depth)
         return false;
     stage = stage_bytes(split);
     sums = rank_pitch_of(split, plan.ranks) * plan.ranks * (int)sizeof(float);
@@ -106,8 +120,9 @@ int linear_split_plans(const struct device *device, const struct layer_args *a, 
     if (!can(device, a))
         return 0;
     max = max < MAX_PLANS ? max : (int)MAX_PLANS;
-    for (int i = 0; i < 4 * 4 * 4 * 3; i++) {
-        int number = number_of(32 + i % 4 * 32, 1 + i / 4 % 4, 1 << i / 16 % 4, 1 << i / 64);
+    for (int i = 0; i < NUM_WIDTHS * 4 * 4 * 3; i++) {
+        int j = i / NUM_WIDTHS;
+        int number = number_of(widths[i % NUM_WIDTHS], 1 + j % 4, 1 << j / 4 % 4, 1 << j / 16);
         struct plan plan;
         double cost;
         int at = num;

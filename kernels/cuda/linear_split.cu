@@ -14,8 +14,8 @@
  * dependent launch): weights never change. For layers of a few MB these are all of W, and what the
  * step waits for is x, a few us of latency and nothing else.
  *
- * Of a gated layer (gate_up of ops.h) a warpgroup's F features are F / 2 gates and the ups that
- * belong to them: a tile of W is two, and y has half as many features.
+ * Of a gated layer (gate_up of ops.h) half of a block's features are gates, and the others the ups
+ * that belong to them; y has half as many.
  *
  * A shape can be split in several ways. More ranks: less of x for each block, but more sums to
  * send. linear_plan.cu lists the likeliest; linear.cu times them.
@@ -26,7 +26,7 @@
 #include "kernels/cuda/wgmma.cuh"
 
 struct split_args {
-    CUtensorMap weight, x; /* tiles of F features, or of F / 2 if gated; tiles of all tokens */
+    CUtensorMap weight, x; /* tiles of half a block's features; tiles of all tokens */
     const __nv_bfloat16 *bias;
     void *y;
     int n, num_tokens; /* n: features of y */
@@ -42,23 +42,19 @@ struct part {
     int begin, end;                 /* chunks of k */
 };
 
-template <int F>
+/* A stage is a tile of x, then two of W: a block's gates and ups, or its features' halves. */
 static __device__ __forceinline__ void ask_for_weight(const struct split_args *a,
                                                       const struct part *part,
                                                       const struct ring *ring, int stage, int chunk)
 {
+    int half = a->split.features / 2;
     uint32_t to = ring_stage(ring, stage), full = ring->full + stage * 8;
 
     to += (uint32_t)(a->split.token_tiles * TOKENS * TILE_ROW_BYTES);
     barrier_expect(full, ring->bytes);
-    for (int f = 0; f < a->split.features; f += F) {
-        int row = part->first_feature + (a->is_gated ? f / 2 : f);
-
-        tile_load(to + (uint32_t)(f * TILE_ROW_BYTES), &a->weight, row, chunk * TILE_K, full);
-        if (a->is_gated)
-            tile_load(to + (uint32_t)((f + F / 2) * TILE_ROW_BYTES), &a->weight, a->n + row,
-                      chunk * TILE_K, full);
-    }
+    tile_load(to, &a->weight, part->first_feature, chunk * TILE_K, full);
+    tile_load(to + (uint32_t)(half * TILE_ROW_BYTES), &a->weight,
+              part->first_feature + (a->is_gated ? a->n : half), chunk * TILE_K, full);
 }
 
 static __device__ __forceinline__ void ask_for_x(const struct split_args *a,
@@ -69,18 +65,17 @@ static __device__ __forceinline__ void ask_for_x(const struct split_args *a,
 
 /* Two threads fill the ring for the first time, one with W, the other with x when it is there; the
  * first keeps it full to the end. */
-template <int F>
 static __device__ void produce(const struct split_args *a, const struct part *part,
                                const struct ring *ring)
 {
     int stage = 0, parity = 0;
 
     for (int i = 0; i < min(part->end - part->begin, a->split.num_stages); i++)
-        ask_for_weight<F>(a, part, ring, i, part->begin + i);
+        ask_for_weight(a, part, ring, i, part->begin + i);
     pdl_wait();
     for (int chunk = part->begin + a->split.num_stages; chunk < part->end; chunk++) {
         barrier_wait(ring->empty + stage * 8, parity);
-        ask_for_weight<F>(a, part, ring, stage, chunk);
+        ask_for_weight(a, part, ring, stage, chunk);
         ask_for_x(a, ring, stage, chunk);
         if (++stage == a->split.num_stages) {
             stage = 0;
@@ -189,27 +184,24 @@ static __device__ __forceinline__ void put_sums(const struct split *split, int r
 /* What a thread writes of y: four features of every step-th of this rank's tokens. */
 struct column {
     int first, step, num; /* of the rank's tokens */
-    int feature;          /* of y */
-    int sum;              /* where its sums are among the block's; an up's are F / 2 further */
+    int feature;          /* of the block's; its up, if gated, is half of them on */
     size_t at, stride;    /* in y: of the first token, and to the next */
 };
 
-template <int F>
 static __device__ __forceinline__ struct column column_of(const struct split_args *a,
                                                           const struct part *part, int num_threads)
 {
     int quads = a->split.features / (a->is_gated ? 8 : 4);
-    int feature = (int)threadIdx.x % quads * 4;
     struct column c;
 
+    c.feature = (int)threadIdx.x % quads * 4;
     c.first = (int)threadIdx.x / quads;
     c.step = num_threads / quads;
     c.num = (a->num_tokens - part->rank + part->ranks - 1) / part->ranks;
-    if (c.first >= c.step || part->first_feature + feature >= a->n)
+    if (c.first >= c.step || part->first_feature + c.feature >= a->n)
         c.num = 0;
-    c.feature = part->first_feature + feature;
-    c.sum = a->is_gated ? feature / (F / 2) * F + feature % (F / 2) : feature;
-    c.at = (size_t)(c.first * part->ranks + part->rank) * (size_t)a->n + (size_t)c.feature;
+    c.at = (size_t)(c.first * part->ranks + part->rank) * (size_t)a->n +
+           (size_t)(part->first_feature + c.feature);
     c.stride = (size_t)(c.step * part->ranks) * (size_t)a->n;
     return c;
 }
@@ -253,31 +245,32 @@ static __device__ __forceinline__ float4 silu_mul4(float4 gate, float4 up)
 }
 
 /* y, from the sums in all ranks' shared memory, at that place of it. old: what y held. */
-template <int F, int RANKS>
+template <int RANKS>
 static __device__ __forceinline__ void add_up(const struct split_args *a, const struct part *part,
                                               const struct column *c, uint32_t sums,
                                               const uint2 *old)
 {
     int pitch = pitch_of(&a->split);
     uint2 bias = make_uint2(0, 0), up_bias = bias;
-    uint32_t from[RANKS];
+    uint32_t from[RANKS], up = (uint32_t)(a->split.features / 2) * (uint32_t)sizeof(float);
     size_t at = c->at;
 
-    sums += (uint32_t)(part->rank * rank_pitch_of(&a->split, RANKS) + c->first * pitch + c->sum) *
-            (uint32_t)sizeof(float);
+    sums +=
+        (uint32_t)(part->rank * rank_pitch_of(&a->split, RANKS) + c->first * pitch + c->feature) *
+        (uint32_t)sizeof(float);
 #pragma unroll
     for (int r = 0; r < RANKS; r++)
         from[r] = cluster_map(sums, r);
     if (a->bias && c->num > 0)
-        bias = *(const uint2 *)(a->bias + c->feature);
+        bias = *(const uint2 *)(a->bias + part->first_feature + c->feature);
     if (a->bias && a->is_gated && c->num > 0)
-        up_bias = *(const uint2 *)(a->bias + a->n + c->feature);
+        up_bias = *(const uint2 *)(a->bias + a->n + part->first_feature + c->feature);
 #pragma unroll 2
     for (int i = c->first, j = 0; i < c->num; i += c->step, j++) {
         float4 sum = sum_of<RANKS>(from, 0, bias);
 
         if (a->is_gated)
-            sum = silu_mul4(sum, sum_of<RANKS>(from, F / 2 * sizeof(float), up_bias));
+            sum = silu_mul4(sum, sum_of<RANKS>(from, up, up_bias));
         if (a->accumulate)
             add_bf16(&sum, j == 0   ? old[0]
                            : j == 1 ? old[1]
@@ -294,20 +287,19 @@ static __device__ __forceinline__ void add_up(const struct split_args *a, const 
     }
 }
 
-template <int F>
 static __device__ __forceinline__ void add_up_any(const struct split_args *a,
                                                   const struct part *part, const struct column *c,
                                                   uint32_t sums, const uint2 *old)
 {
     switch (part->ranks) {
     case 1:
-        return add_up<F, 1>(a, part, c, sums, old);
+        return add_up<1>(a, part, c, sums, old);
     case 2:
-        return add_up<F, 2>(a, part, c, sums, old);
+        return add_up<2>(a, part, c, sums, old);
     case 4:
-        return add_up<F, 4>(a, part, c, sums, old);
+        return add_up<4>(a, part, c, sums, old);
     default:
-        return add_up<F, 8>(a, part, c, sums, old);
+        return add_up<8>(a, part, c, sums, old);
     }
 }
 
@@ -338,7 +330,7 @@ static __global__ void __launch_bounds__(MAX_GROUPS *WARPGROUP + 2 * WARP, 1)
     pdl_launch();
     if ((int)threadIdx.x >= num_threads) {
         if ((int)threadIdx.x == num_threads)
-            produce<F>(&a, &part, &ring);
+            produce(&a, &part, &ring);
         if ((int)threadIdx.x == num_threads + WARP)
             produce_first_x(&a, &part, &ring);
         __syncwarp();
@@ -346,7 +338,7 @@ static __global__ void __launch_bounds__(MAX_GROUPS *WARPGROUP + 2 * WARP, 1)
         cluster_sync();
         return;
     }
-    column = column_of<F>(&a, &part, num_threads);
+    column = column_of(&a, &part, num_threads);
     pdl_wait();
 #pragma unroll
     for (int i = 0; i < OLDS; i++) {
@@ -362,7 +354,7 @@ static __global__ void __launch_bounds__(MAX_GROUPS *WARPGROUP + 2 * WARP, 1)
     if (turn == 0)
         put_sums<F>(split, part.ranks, shared, tile, feature * F, sums);
     cluster_sync();
-    add_up_any<F>(&a, &part, &column, ring.stages, old);
+    add_up_any(&a, &part, &column, ring.stages, old);
     cluster_sync(); /* nobody leaves while another may still read its sums */
 #endif
 }
@@ -395,8 +387,8 @@ struct status linear_split_launch(struct stream *stream, const struct layer_args
 
     if (!linear_split_plan(stream->device, a, number, &plan))
         return status_error(STATUS_DEVICE, "linear: no way number %d", number);
-    status = tile_map_init(stream->device, w->data, w->n, w->k,
-                           is_gated ? plan.width / 2 : plan.width, &args.weight);
+    status =
+        tile_map_init(stream->device, w->data, w->n, w->k, plan.split.features / 2, &args.weight);
     if (!status.code)
         status = tile_map_init(stream->device, a->x, a->num_tokens, w->k,
                                plan.split.token_tiles * TOKENS, &args.x);
@@ -417,11 +409,20 @@ struct status linear_split_launch(struct stream *stream, const struct layer_args
     case 64:
         error = launch_split<64>(stream, &args, &plan);
         break;
+    case 80:
+        error = launch_split<80>(stream, &args, &plan);
+        break;
     case 96:
         error = launch_split<96>(stream, &args, &plan);
         break;
-    default:
+    case 112:
+        error = launch_split<112>(stream, &args, &plan);
+        break;
+    case 128:
         error = launch_split<128>(stream, &args, &plan);
+        break;
+    default:
+        error = launch_split<136>(stream, &args, &plan);
     }
     return cuda_launched(stream, error, "linear");
 }

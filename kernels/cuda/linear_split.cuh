@@ -11,13 +11,12 @@ enum {
     MAX_STAGES = 16,
     TOKENS = 64,    /* of a warpgroup */
     MAX_GROUPS = 4, /* warpgroups of a block */
-    MAX_WIDTH = 128,
-    PITCH_PAD = 8, /* floats, so that sums of 8 tokens meet no bank twice */
+    PITCH_PAD = 8,  /* floats, so that sums of 8 tokens meet no bank twice */
 };
 
 /* How a layer is cut. F: the features of a warpgroup, its template argument. */
 struct split {
-    int features;    /* of a block: a multiple of F */
+    int features;    /* of a block: a multiple of F and of 16 */
     int token_tiles; /* of TOKENS */
     int depth;       /* warpgroups that take turns at a block's chunks of k */
     int num_chunks;  /* of k, for all ranks together */
@@ -27,8 +26,8 @@ struct split {
 };
 
 /*
- * A way to split a layer. Its number says it all, in 4 bits each: F / 32, the warpgroups side by
- * side over features, ranks, depth.
+ * A way to split a layer. Its number says it all: F / 8 in 5 bits, in 3 the warpgroups side by side
+ * over features, in 4 each ranks and depth.
  */
 struct plan {
     int width, ranks; /* width: F */

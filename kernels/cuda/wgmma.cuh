@@ -50,45 +50,59 @@ template <int LEFT> static __device__ __forceinline__ void wgmma_wait()
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LEFT) : "memory");
 }
 
-#define WGMMA_C4(c, i)  "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3])
-#define WGMMA_C16(c, i) WGMMA_C4(c, i), WGMMA_C4(c, i + 4), WGMMA_C4(c, i + 8), WGMMA_C4(c, i + 12)
+/* The first n registers of c, in the text of an instruction and in the list behind it. */
+#define WGMMA_16 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
+#define WGMMA_32                                                                                   \
+    WGMMA_16 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define WGMMA_40       WGMMA_32 ", %32, %33, %34, %35, %36, %37, %38, %39"
+#define WGMMA_48       WGMMA_40 ", %40, %41, %42, %43, %44, %45, %46, %47"
+#define WGMMA_56       WGMMA_48 ", %48, %49, %50, %51, %52, %53, %54, %55"
+#define WGMMA_64       WGMMA_56 ", %56, %57, %58, %59, %60, %61, %62, %63"
+#define WGMMA_68       WGMMA_64 ", %64, %65, %66, %67"
+#define WGMMA_C4(c, i) "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3])
+#define WGMMA_C8(c, i) WGMMA_C4(c, i), WGMMA_C4(c, i + 4)
+#define WGMMA_C16(c)   WGMMA_C8(c, 0), WGMMA_C8(c, 8)
+#define WGMMA_C32(c)   WGMMA_C16(c), WGMMA_C8(c, 16), WGMMA_C8(c, 24)
+#define WGMMA_C40(c)   WGMMA_C32(c), WGMMA_C8(c, 32)
+#define WGMMA_C48(c)   WGMMA_C40(c), WGMMA_C8(c, 40)
+#define WGMMA_C56(c)   WGMMA_C48(c), WGMMA_C8(c, 48)
+#define WGMMA_C64(c)   WGMMA_C56(c), WGMMA_C8(c, 56)
+#define WGMMA_C68(c)   WGMMA_C64(c), WGMMA_C4(c, 64)
+/* shape: m64nN; inputs: how a, b and the rest of the operands are named. */
+#define WGMMA(shape, registers, inputs)                                                            \
+    "wgmma.mma_async.sync.aligned." shape "k16.f32.bf16.bf16 {" registers "}, " inputs ";"
 
 template <int N> static __device__ __forceinline__ void wgmma(float *c, uint64_t a, uint64_t b)
 {
-    static_assert(N == 32 || N == 64 || N == 96 || N == 128, "");
+    static_assert(N == 32 || N == 64 || N == 80 || N == 96 || N == 112 || N == 128 || N == 136, "");
     if (N == 32)
-        asm volatile("wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 "
-                     "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, "
-                     "%16, %17, 1, 1, 1, 0, 0;"
-                     : WGMMA_C16(c, 0)
+        asm volatile(WGMMA("m64n32", WGMMA_16, "%16, %17, 1, 1, 1, 0, 0")
+                     : WGMMA_C16(c)
                      : "l"(a), "l"(b));
     else if (N == 64)
-        asm volatile(
-            "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
-            "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-            "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
-            "%32, %33, 1, 1, 1, 0, 0;"
-            : WGMMA_C16(c, 0), WGMMA_C16(c, 16)
-            : "l"(a), "l"(b));
+        asm volatile(WGMMA("m64n64", WGMMA_32, "%32, %33, 1, 1, 1, 0, 0")
+                     : WGMMA_C32(c)
+                     : "l"(a), "l"(b));
+    else if (N == 80)
+        asm volatile(WGMMA("m64n80", WGMMA_40, "%40, %41, 1, 1, 1, 0, 0")
+                     : WGMMA_C40(c)
+                     : "l"(a), "l"(b));
     else if (N == 96)
-        asm volatile(
-            "wgmma.mma_async.sync.aligned.m64n96k16.f32.bf16.bf16 "
-            "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-            "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-            "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47}, "
-            "%48, %49, 1, 1, 1, 0, 0;"
-            : WGMMA_C16(c, 0), WGMMA_C16(c, 16), WGMMA_C16(c, 32)
-            : "l"(a), "l"(b));
+        asm volatile(WGMMA("m64n96", WGMMA_48, "%48, %49, 1, 1, 1, 0, 0")
+                     : WGMMA_C48(c)
+                     : "l"(a), "l"(b));
+    else if (N == 112)
+        asm volatile(WGMMA("m64n112", WGMMA_56, "%56, %57, 1, 1, 1, 0, 0")
+                     : WGMMA_C56(c)
+                     : "l"(a), "l"(b));
+    else if (N == 128)
+        asm volatile(WGMMA("m64n128", WGMMA_64, "%64, %65, 1, 1, 1, 0, 0")
+                     : WGMMA_C64(c)
+                     : "l"(a), "l"(b));
     else
-        asm volatile(
-            "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
-            "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-            "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-            "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-            "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-            "%64, %65, 1, 1, 1, 0, 0;"
-            : WGMMA_C16(c, 0), WGMMA_C16(c, 16), WGMMA_C16(c, 32), WGMMA_C16(c, 48)
-            : "l"(a), "l"(b));
+        asm volatile(WGMMA("m64n136", WGMMA_68, "%68, %69, 1, 1, 1, 0, 0")
+                     : WGMMA_C68(c)
+                     : "l"(a), "l"(b));
 }
 
 /*
@@ -101,23 +115,13 @@ static __device__ __forceinline__ void wgmma_rows_of(float *c, const uint32_t *a
 {
     static_assert(N == 64 || N == 128, "");
     if (N == 64)
-        asm volatile(
-            "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
-            "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-            "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
-            "{%32, %33, %34, %35}, %36, 1, 1, 1, 1;"
-            : WGMMA_C16(c, 0), WGMMA_C16(c, 16)
-            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+        asm volatile(WGMMA("m64n64", WGMMA_32, "{%32, %33, %34, %35}, %36, 1, 1, 1, 1")
+                     : WGMMA_C32(c)
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
     else
-        asm volatile(
-            "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
-            "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-            "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-            "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-            "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-            "{%64, %65, %66, %67}, %68, 1, 1, 1, 1;"
-            : WGMMA_C16(c, 0), WGMMA_C16(c, 16), WGMMA_C16(c, 32), WGMMA_C16(c, 48)
-            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+        asm volatile(WGMMA("m64n128", WGMMA_64, "{%64, %65, %66, %67}, %68, 1, 1, 1, 1")
+                     : WGMMA_C64(c)
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
 }
 
 /* To be called between the wait and the first look at c. */

@@ -121,8 +121,9 @@ START_TEST(large_weights_agree)
 END_TEST
 
 /*
- * The ways in which linear_stream.cu cuts wide layers on an H200, where it is forced: 256 rows a
- * tile, 272 of a gated layer, 40 with eight chunks a stage; and more tiles than multiprocessors.
+ * The ways in which wide layers are cut on an H200, where they are forced. linear_stream.cu: 256
+ * rows a tile, 272 of a gated layer, 40 with eight chunks a stage, and more tiles than
+ * multiprocessors. linear_split.cu: twice 136 features, half of them gates.
  */
 START_TEST(wide_layers_agree)
 {
