@@ -326,7 +326,7 @@ static struct status find_algo(struct stream *stream, struct product *p, const s
     struct candidate candidates[MAX_CANDIDATES] = {};
     cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
     int max = a->num_tokens > 1024 ? LT_CANDIDATES / 2 : LT_CANDIDATES, num = 0;
-    int ways[MAX_WAYS], num_ways = own_ways(stream->device, a, ways);
+    int ways[MAX_WAYS], num_ways;
     cublasStatus_t error;
     bool *is_good = &tuner->is_good[entry - tuner->entries];
 
@@ -344,6 +344,7 @@ static struct status find_algo(struct stream *stream, struct product *p, const s
         return lt_status(error, a);
     for (int i = 0; i < num; i++)
         candidates[i].algo = found[i].algo;
+    num_ways = own_ways(stream->device, a, ways);
     for (int i = 0; i < num_ways; i++)
         candidates[num++].own = ways[i];
     *out = candidates[0];
