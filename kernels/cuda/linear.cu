@@ -1,7 +1,7 @@
 /*
  * linear.cu - y = x W^T + bias, or y += x W^T + bias, or gate_up: by cuBLASLt (and silu_mul.cu), or
  * by kernels of our own: skinny.cu and linear_stream.cu for a few tokens, linear_split.cu for up to
- * 256. Where none of them is always the one, the fastest is.
+ * 512. Where none of them is always the one, the fastest is.
  *
  * cuBLAS counts by columns: y^T [n, T] = W [n, k] x^T [k, T], with W transposed from its point of
  * view. Sums are float32 and TF32 is off. At the first use of a shape outside a captured graph the

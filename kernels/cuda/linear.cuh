@@ -58,7 +58,7 @@ bool linear_stream_always(const struct device *device, const struct layer_args *
 struct status linear_stream_launch(struct stream *stream, const struct layer_args *args);
 
 /*
- * linear_split.cu: on Hopper, for up to 256 tokens. It can do a layer in several ways, each with a
+ * linear_split.cu: on Hopper, for up to 512 tokens. It can do a layer in several ways, each with a
  * number from SPLIT_FIRST on.
  */
 enum { SPLIT_FIRST = 256 };

@@ -5,16 +5,20 @@
 
 #include "kernels/cuda/linear_split.cuh"
 
-enum { MAX_TOKENS = 256, MAX_PLANS = 32, MAX_FEATURES = 512 };
+enum { MAX_TOKENS = 512, MAX_PLANS = 32, MAX_FEATURES = 512, MAX_PARTS = 8 };
 
 /* F: enough of them for nearly as many blocks as multiprocessors, whatever the layer. */
 static const int widths[] = {32, 64, 80, 96, 112, 128, 136};
 
-enum { NUM_WIDTHS = sizeof(widths) / sizeof(widths[0]) };
+enum { NUM_WIDTHS = sizeof(widths) / sizeof(widths[0]), NUM_WAYS = NUM_WIDTHS * 48 * MAX_PARTS };
 
-static int number_of(int width, int groups, int ranks, int depth)
+/* The i-th of all ways. */
+static int number_of(int i)
 {
-    return width / 8 | groups << 5 | ranks << 8 | depth << 12;
+    int j = i / NUM_WIDTHS, width = widths[i % NUM_WIDTHS];
+    int groups = 1 + j % 4, ranks = 1 << j / 4 % 4, depth = 1 << j / 16 % 3, parts = 1 + j / 48;
+
+    return width / 8 | groups << 5 | ranks << 8 | depth << 12 | parts << 15;
 }
 
 static bool is_width(int width)
@@ -29,19 +33,24 @@ static bool is_width(int width)
 bool linear_split_plan(const struct device *device, const struct layer_args *a, int number,
                        struct plan *out)
 {
-    int groups = number >> 5 & 7, depth = number >> 12, chunks, stage, sums, fold;
+    int groups = number >> 5 & 7, depth = number >> 12 & 7, parts = number >> 15;
+    int tiles = ceil_div(a->num_tokens, TOKENS), chunks, stage, sums, fold;
     int room = device->max_shared_bytes - STATIC_SHARED - TILE_ALIGNMENT;
     struct plan plan = {(number & 31) * 8, number >> 8 & 15};
     struct split *split = &plan.split;
 
-    split->token_tiles = ceil_div(a->num_tokens, TOKENS);
+    if (parts < 1)
+        return false;
+    split->token_parts = parts;
+    split->token_tiles = ceil_div(tiles, parts);
     split->features = plan.width * groups;
     split->depth = depth;
     split->num_chunks = ceil_div(a->weight->k, TILE_K);
     plan.num_groups = groups * split->token_tiles * depth;
     if (!is_width(plan.width) || split->features % 16 || split->features > MAX_FEATURES ||
-        groups < 1 || depth < 1 || plan.num_groups > MAX_GROUPS || plan.ranks < 1 ||
-        plan.ranks > 8 || (plan.ranks & (plan.ranks - 1)) || split->num_chunks / plan.ranks < depth)
+        ceil_div(tiles, split->token_tiles) != parts || groups < 1 || depth < 1 ||
+        plan.num_groups > MAX_GROUPS || plan.ranks < 1 || plan.ranks > 8 ||
+        (plan.ranks & (plan.ranks - 1)) || split->num_chunks / plan.ranks < depth)
         return false;
     stage = stage_bytes(split);
     sums = rank_pitch_of(split, plan.ranks) * plan.ranks * (int)sizeof(float);
@@ -96,10 +105,11 @@ static double plan_cost(const struct device *device, const struct layer_args *a,
     const struct split *split = &plan->split;
     double sms = device->num_sms, ranks = plan->ranks;
     int chunks = ceil_div(split->num_chunks, plan->ranks);
-    int blocks = ceil_div(a->weight->n, split->features) * plan->ranks;
+    int blocks = ceil_div(a->weight->n, split->features) * split->token_parts * plan->ranks;
+    int tokens = ceil_div(a->num_tokens, split->token_parts); /* about what a block has */
     int per_sm = 2 * (plan->shared_bytes + STATIC_SHARED) <= device->max_shared_bytes ? 2 : 1;
     int at_once = device->num_sms / plan->ranks * plan->ranks * per_sm;
-    double bytes = 2.0 * chunks * TILE_K * (split->features / 2.0 + a->num_tokens);
+    double bytes = 2.0 * chunks * TILE_K * (split->features / 2.0 + tokens);
     double load = fmax(bytes / 50, bytes * fmin(blocks, at_once) / (40 * sms));
     double steps = chunks * (TILE_K / 16.0) / split->depth;
     double math =
@@ -107,8 +117,7 @@ static double plan_cost(const struct device *device, const struct layer_args *a,
     double cost = fmax(load, math) + 600 * split->depth;
 
     if (plan->ranks > 1)
-        cost +=
-            2100 + 200 * ranks + 4.0 * a->num_tokens * split->features * (ranks - 1) / ranks / 16;
+        cost += 2100 + 200 * ranks + 4.0 * tokens * split->features * (ranks - 1) / ranks / 16;
     return ceil_div(blocks, at_once) * cost;
 }
 
@@ -120,9 +129,8 @@ int linear_split_plans(const struct device *device, const struct layer_args *a, 
     if (!can(device, a))
         return 0;
     max = max < MAX_PLANS ? max : (int)MAX_PLANS;
-    for (int i = 0; i < NUM_WIDTHS * 4 * 4 * 3; i++) {
-        int j = i / NUM_WIDTHS;
-        int number = number_of(widths[i % NUM_WIDTHS], 1 + j % 4, 1 << j / 4 % 4, 1 << j / 16);
+    for (int i = 0; i < NUM_WAYS; i++) {
+        int number = number_of(i);
         struct plan plan;
         double cost;
         int at = num;

@@ -1,9 +1,10 @@
 /*
- * linear_split.cu - y = x W^T + bias (or y += ...) for up to 256 tokens in bfloat16 on Hopper: one
+ * linear_split.cu - y = x W^T + bias (or y += ...) for up to 512 tokens in bfloat16 on Hopper: one
  * read of W, by blocks that are all at work at once, with k split over the blocks of a cluster.
  *
- * Grid: cluster c computes features [c * width, (c + 1) * width) of all tokens; its rank r sums
- * chunks r * C / S to (r + 1) * C / S of the C chunks of 64 elements of k (S ranks). In a block one
+ * Grid: a cluster computes some features of some tokens, of which there are P parts; the parts of
+ * the same features are neighbours, so that W is read once. Its rank r sums chunks r * C / S to (r
+ * + 1) * C / S of the C chunks of 64 elements of k (S ranks). In a block one
  * warp asks the copy engine for tiles of W and of x, which go round in a ring of stages; the others
  * stand in warpgroups, one for each 64 tokens and each F features, and multiply on the tensor
  * cores. At the end the ranks deal out the tokens, token t to rank t % S: each adds up its tokens'
@@ -17,8 +18,9 @@
  * Of a gated layer (gate_up of ops.h) half of a block's features are gates, and the others the ups
  * that belong to them; y has half as many.
  *
- * A shape can be split in several ways. More ranks: less of x for each block, but more sums to
- * send. linear_plan.cu lists the likeliest; linear.cu times them.
+ * A shape can be split in several ways. More ranks, or more parts and more features for each: less
+ * of x for each block, but more sums to send, or more of W. linear_plan.cu lists the likeliest;
+ * linear.cu times them.
  */
 #include "kernels/cuda/cluster.cuh"
 #include "kernels/cuda/linear_split.cuh"
@@ -26,7 +28,7 @@
 #include "kernels/cuda/wgmma.cuh"
 
 struct split_args {
-    CUtensorMap weight, x; /* tiles of half a block's features; tiles of all tokens */
+    CUtensorMap weight, x; /* tiles of half a block's features; tiles of a part's tokens */
     const __nv_bfloat16 *bias;
     void *y;
     int n, num_tokens; /* n: features of y */
@@ -38,7 +40,8 @@ struct split_args {
 
 /* A block's part. */
 struct part {
-    int rank, ranks, first_feature; /* first_feature: of y */
+    int rank, ranks;
+    int first_token, first_feature; /* of y */
     int begin, end;                 /* chunks of k */
 };
 
@@ -58,9 +61,11 @@ static __device__ __forceinline__ void ask_for_weight(const struct split_args *a
 }
 
 static __device__ __forceinline__ void ask_for_x(const struct split_args *a,
-                                                 const struct ring *ring, int stage, int chunk)
+                                                 const struct part *part, const struct ring *ring,
+                                                 int stage, int chunk)
 {
-    tile_load(ring_stage(ring, stage), &a->x, 0, chunk * TILE_K, ring->full + stage * 8);
+    tile_load(ring_stage(ring, stage), &a->x, part->first_token, chunk * TILE_K,
+              ring->full + stage * 8);
 }
 
 /* Two threads fill the ring for the first time, one with W, the other with x when it is there; the
@@ -76,7 +81,7 @@ static __device__ void produce(const struct split_args *a, const struct part *pa
     for (int chunk = part->begin + a->split.num_stages; chunk < part->end; chunk++) {
         barrier_wait(ring->empty + stage * 8, parity);
         ask_for_weight(a, part, ring, stage, chunk);
-        ask_for_x(a, ring, stage, chunk);
+        ask_for_x(a, part, ring, stage, chunk);
         if (++stage == a->split.num_stages) {
             stage = 0;
             parity ^= 1;
@@ -90,7 +95,7 @@ static __device__ void produce_first_x(const struct split_args *a, const struct 
     tile_map_prefetch(&a->x);
     pdl_wait();
     for (int i = 0; i < min(part->end - part->begin, a->split.num_stages); i++)
-        ask_for_x(a, ring, i, part->begin + i);
+        ask_for_x(a, part, ring, i, part->begin + i);
 }
 
 /* The sums of one warpgroup, the turn-th of depth; x and w: where its rows begin in a stage. */
@@ -192,15 +197,16 @@ static __device__ __forceinline__ struct column column_of(const struct split_arg
                                                           const struct part *part, int num_threads)
 {
     int quads = a->split.features / (a->is_gated ? 8 : 4);
+    int num_tokens = min(a->split.token_tiles * TOKENS, a->num_tokens - part->first_token);
     struct column c;
 
     c.feature = (int)threadIdx.x % quads * 4;
     c.first = (int)threadIdx.x / quads;
     c.step = num_threads / quads;
-    c.num = (a->num_tokens - part->rank + part->ranks - 1) / part->ranks;
+    c.num = (num_tokens - part->rank + part->ranks - 1) / part->ranks;
     if (c.first >= c.step || part->first_feature + c.feature >= a->n)
         c.num = 0;
-    c.at = (size_t)(c.first * part->ranks + part->rank) * (size_t)a->n +
+    c.at = (size_t)(part->first_token + c.first * part->ranks + part->rank) * (size_t)a->n +
            (size_t)(part->first_feature + c.feature);
     c.stride = (size_t)(c.step * part->ranks) * (size_t)a->n;
     return c;
@@ -319,11 +325,13 @@ static __global__ void __launch_bounds__(MAX_GROUPS *WARPGROUP + 2 * WARP, 1)
     struct ring ring = ring_make(dynamic, barriers, MAX_STAGES, split->num_stages,
                                  stage_bytes(split), groups * WARPGROUP / WARP);
     struct part part = {cluster_rank(), cluster_size()};
+    int cluster = (int)blockIdx.x / part.ranks;
     float *shared = (float *)(dynamic + (ring.stages - shared_address(dynamic))), sums[F / 2];
     uint2 old[OLDS] = {};
     struct column column;
 
-    part.first_feature = (int)blockIdx.x / part.ranks * split->features / (a.is_gated ? 2 : 1);
+    part.first_token = cluster % split->token_parts * split->token_tiles * TOKENS;
+    part.first_feature = cluster / split->token_parts * split->features / (a.is_gated ? 2 : 1);
     part.begin = split->num_chunks * part.rank / part.ranks;
     part.end = split->num_chunks * (part.rank + 1) / part.ranks;
     __syncthreads();
@@ -364,7 +372,7 @@ static cudaError_t launch_split(struct stream *stream, const struct split_args *
                                 const struct plan *plan)
 {
     int features = args->split.features / (args->is_gated ? 2 : 1); /* of y */
-    int blocks = ceil_div(args->n, features) * plan->ranks;
+    int blocks = ceil_div(args->n, features) * args->split.token_parts * plan->ranks;
     cudaError_t error =
         cudaFuncSetAttribute(linear_split_kernel<F>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              stream->device->max_shared_bytes - STATIC_SHARED);

@@ -17,7 +17,8 @@ enum {
 /* How a layer is cut. F: the features of a warpgroup, its template argument. */
 struct split {
     int features;    /* of a block: a multiple of F and of 16 */
-    int token_tiles; /* of TOKENS */
+    int token_parts; /* blocks side by side over tokens */
+    int token_tiles; /* of a block, of TOKENS each */
     int depth;       /* warpgroups that take turns at a block's chunks of k */
     int num_chunks;  /* of k, for all ranks together */
     /* Where stages are filled again, a multiple of depth: so each is always the same warpgroups',
@@ -26,8 +27,8 @@ struct split {
 };
 
 /*
- * A way to split a layer. Its number says it all: F / 8 in 5 bits, in 3 the warpgroups side by side
- * over features, in 4 each ranks and depth.
+ * A way to split a layer. Its number says it all: F / 8 in 5 bits, the warpgroups side by side over
+ * features in 3, ranks in 4, depth in 3, and the parts of the tokens.
  */
 struct plan {
     int width, ranks; /* width: F */

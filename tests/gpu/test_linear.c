@@ -142,13 +142,13 @@ START_TEST(wide_layers_agree)
 }
 END_TEST
 
-/* What linear_split.cu can do, if the card is Hopper's: n % 8 == 0, k % 8 == 0, up to 256 tokens.
+/* What linear_split.cu can do, if the card is Hopper's: n % 8 == 0, k % 8 == 0, up to 512 tokens.
  */
 START_TEST(split_layers_agree)
 {
     static const int32_t shapes[][2] = {{8, 64},     {40, 72},     {1024, 2048}, {1024, 3072},
                                         {776, 1096}, {4096, 1024}, {6144, 1024}, {1640, 9000}};
-    static const int32_t tokens[] = {1, 17, 33, 64, 65, 128, 150, 256, 257};
+    static const int32_t tokens[] = {1, 17, 33, 64, 65, 128, 150, 256, 257, 400, 512, 513};
 
     for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
         for (size_t j = 0; j < sizeof(tokens) / sizeof(tokens[0]); j++) {
