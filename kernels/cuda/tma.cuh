@@ -1,6 +1,6 @@
 /*
- * tma.cuh - the copy engine of cards from 9.0 on: tiles of a matrix of bfloat16 go from
- * memory to shared memory at the word of one thread, and a barrier there counts the bytes.
+ * tma.cuh - the copy engine of cards from 9.0 on: maps of matrices of bfloat16 whose tiles it takes
+ * to shared memory, and a ring of them there.
  *
  * A tile is [rows, TILE_K], a row 128 bytes, and begins at a multiple of 1024 bytes. The engine
  * swaps the 16-byte pieces of each row about (piece ^ row % 8), as the tensor cores like it best
@@ -9,10 +9,9 @@
 #ifndef KERNELS_CUDA_TMA_CUH
 #define KERNELS_CUDA_TMA_CUH
 
-#include <cuda.h>
 #include <cudaTypedefs.h>
 
-#include "kernels/cuda/copy_async.cuh"
+#include "kernels/cuda/barrier.cuh"
 
 enum { TILE_K = 64, TILE_ROW_BYTES = TILE_K * 2, TILE_ALIGNMENT = 1024 };
 
@@ -66,71 +65,6 @@ static inline struct status tiles_map_init(const struct device *device, const vo
 }
 
 #if __CUDA_ARCH__ >= 900
-
-/* A barrier of 8 bytes in shared memory: a phase ends with the last of count arrivals and of the
- * bytes that were expected. Phases are told apart by their parity, the first is 0. */
-static __device__ __forceinline__ void barrier_init(uint32_t barrier, int count)
-{
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(count) : "memory");
-}
-
-/* To be called by who has made barriers, before others learn of them. */
-static __device__ __forceinline__ void barriers_made()
-{
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-}
-
-static __device__ __forceinline__ void barrier_arrive(uint32_t barrier)
-{
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
-
-static __device__ __forceinline__ void barrier_expect(uint32_t barrier, int bytes)
-{
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
-                 : "memory");
-}
-
-static __device__ __forceinline__ void barrier_wait(uint32_t barrier, int parity)
-{
-    uint32_t is_done;
-
-    do {
-        asm volatile("{\n"
-                     ".reg .pred p;\n"
-                     "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
-                     "selp.u32 %0, 1, 0, p;\n"
-                     "}"
-                     : "=r"(is_done)
-                     : "r"(barrier), "r"(parity)
-                     : "memory");
-    } while (!is_done);
-}
-
-/* The tile that begins at (row, column), to be counted by barrier. */
-static __device__ __forceinline__ void tile_load(uint32_t to, const CUtensorMap *map, int row,
-                                                 int column, uint32_t barrier)
-{
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
-                 "[%0], [%1, {%2, %3}], [%4];" ::"r"(to),
-                 "l"(map), "r"(column), "r"(row), "r"(barrier)
-                 : "memory");
-}
-
-/* The tiles that begin at row and at chunk, of a map by tiles_map_init(). */
-static __device__ __forceinline__ void tiles_load(uint32_t to, const CUtensorMap *map, int row,
-                                                  int chunk, uint32_t barrier)
-{
-    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
-                 "[%0], [%1, {%2, %3, %2, %4}], [%5];" ::"r"(to),
-                 "l"(map), "r"(0), "r"(row), "r"(chunk), "r"(barrier)
-                 : "memory");
-}
-
-static __device__ __forceinline__ void tile_map_prefetch(const CUtensorMap *map)
-{
-    asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
-}
 
 /*
  * Stages of shared memory that go round: stage s is filled when full[s] says so, and may be filled

@@ -1,0 +1,80 @@
+/*
+ * barrier.cuh - barriers in shared memory that count bytes (cards from 9.0 on), and the tiles whose
+ * bytes they count: one thread asks the copy engine for them, by a map of tma.cuh.
+ */
+#ifndef KERNELS_CUDA_BARRIER_CUH
+#define KERNELS_CUDA_BARRIER_CUH
+
+#include <cuda.h>
+
+#include "kernels/cuda/copy_async.cuh"
+
+#if __CUDA_ARCH__ >= 900
+
+/* A barrier of 8 bytes in shared memory: a phase ends with the last of count arrivals and of the
+ * bytes that were expected. Phases are told apart by their parity, the first is 0. */
+static __device__ __forceinline__ void barrier_init(uint32_t barrier, int count)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(count) : "memory");
+}
+
+/* To be called by who has made barriers, before others learn of them. */
+static __device__ __forceinline__ void barriers_made()
+{
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+static __device__ __forceinline__ void barrier_arrive(uint32_t barrier)
+{
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
+static __device__ __forceinline__ void barrier_expect(uint32_t barrier, int bytes)
+{
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
+                 : "memory");
+}
+
+static __device__ __forceinline__ void barrier_wait(uint32_t barrier, int parity)
+{
+    uint32_t is_done;
+
+    do {
+        asm volatile("{\n"
+                     ".reg .pred p;\n"
+                     "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+                     "selp.u32 %0, 1, 0, p;\n"
+                     "}"
+                     : "=r"(is_done)
+                     : "r"(barrier), "r"(parity)
+                     : "memory");
+    } while (!is_done);
+}
+
+/* The tile that begins at (row, column), to be counted by barrier. */
+static __device__ __forceinline__ void tile_load(uint32_t to, const CUtensorMap *map, int row,
+                                                 int column, uint32_t barrier)
+{
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%2, %3}], [%4];" ::"r"(to),
+                 "l"(map), "r"(column), "r"(row), "r"(barrier)
+                 : "memory");
+}
+
+/* The tiles that begin at row and at chunk, of a map by tiles_map_init(). */
+static __device__ __forceinline__ void tiles_load(uint32_t to, const CUtensorMap *map, int row,
+                                                  int chunk, uint32_t barrier)
+{
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%2, %3, %2, %4}], [%5];" ::"r"(to),
+                 "l"(map), "r"(0), "r"(row), "r"(chunk), "r"(barrier)
+                 : "memory");
+}
+
+static __device__ __forceinline__ void tile_map_prefetch(const CUtensorMap *map)
+{
+    asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+
+#endif
+#endif

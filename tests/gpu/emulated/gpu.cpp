@@ -1,0 +1,472 @@
+/*
+ * gpu.cpp - the emulated card: threads and their meetings, shared memory, barriers that count
+ * bytes, the copy engine, wgmma.
+ */
+#include "tests/gpu/emulated/gpu.h"
+
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <ucontext.h>
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <thread>
+#include <vector>
+
+enum {
+    STACK_SIZE = 64 << 10,
+    MAX_THREADS = 1024,
+    MAX_BARRIERS = 128,
+    DYNAMIC_AT = 1024 + 16, /* address of dynamic shared memory: no more aligned than on a card */
+    DYNAMIC_SIZE = 232448,
+    ROW_BYTES = 128,    /* of a tile */
+    MAX_IDLE = 1000000, /* rounds in which no thread gets on: half a minute */
+};
+
+/* Where num threads wait for each other. */
+struct meeting {
+    int num_there, round;
+};
+
+/* A wgmma that has not been done. */
+struct product {
+    float *c;
+    uint64_t a, b;
+    int n;
+};
+
+struct cuda_thread {
+    ucontext_t start; /* its first turn */
+    jmp_buf next;     /* every other one */
+    std::unique_ptr<unsigned char[]> stack;
+    bool has_begun, is_done;
+    std::vector<std::vector<product>> groups; /* the last one is open */
+};
+
+struct copy {
+    uint32_t to, barrier;
+    CUtensorMap map;
+    int at[4];
+};
+
+struct barrier {
+    int count, pending; /* pending: arrivals that this phase lacks */
+    int64_t bytes;      /* that it lacks */
+    int phase;
+};
+
+struct block {
+    int rank;
+    unsigned number; /* in the grid */
+    unsigned char *dynamic;
+    const unsigned char *static_base; /* the first barrier that the kernel named */
+    barrier barriers[MAX_BARRIERS];
+    meeting all, named, warps[MAX_THREADS / WARP];
+    emulated_words words[MAX_THREADS];
+    std::vector<copy> copies; /* not done yet */
+    std::vector<cuda_thread> threads;
+    int current; /* whose turn it is */
+    jmp_buf scheduler;
+    std::minstd_rand random;
+};
+
+thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
+bool emulated_late;
+
+/* What a kernel calls its dynamic shared memory. */
+thread_local unsigned char dynamic[DYNAMIC_SIZE];
+
+static thread_local block *self;
+
+/* Of the launch; one runs at a time. */
+static struct {
+    int cluster, num_threads;
+    size_t shared_bytes;
+    const std::function<void()> *kernel;
+    std::vector<std::unique_ptr<block>> blocks; /* of the cluster */
+    std::mutex mutex;                           /* for everyone */
+    meeting everyone;                           /* all threads of the cluster */
+    unsigned seed;
+    std::atomic<unsigned> progress; /* changes whenever a wait is over */
+} launched;
+
+[[noreturn]] static void fault(const char *what)
+{
+    fprintf(stderr, "block %u, thread %d: %s\n", self->number, self->current, what);
+    abort();
+}
+
+/* Lets the others go on. (Not swapcontext(), which asks the kernel twice.) */
+static void pause_thread()
+{
+    if (_setjmp(self->threads[self->current].next) == 0)
+        _longjmp(self->scheduler, 1);
+}
+
+/* Until that thread pauses, or ends. */
+static void take_turn(int number)
+{
+    cuda_thread *thread = &self->threads[number];
+
+    self->current = number;
+    threadIdx = dim3((unsigned)number);
+    if (_setjmp(self->scheduler))
+        return;
+    if (thread->has_begun)
+        _longjmp(thread->next, 1);
+    thread->has_begun = true;
+    setcontext(&thread->start);
+}
+
+static void meet(meeting *meeting, int num)
+{
+    int round = meeting->round;
+
+    if (++meeting->num_there == num) {
+        meeting->num_there = 0;
+        meeting->round++;
+        launched.progress++;
+    }
+    while (meeting->round == round)
+        pause_thread();
+}
+
+void emulated_block_sync()
+{
+    meet(&self->all, launched.num_threads);
+}
+
+void threads_sync(int num_threads)
+{
+    meet(&self->named, num_threads);
+}
+
+void emulated_warp_sync()
+{
+    meet(&self->warps[self->current / WARP], WARP);
+}
+
+void emulated_cluster_sync()
+{
+    std::unique_lock<std::mutex> lock(launched.mutex);
+    meeting *everyone = &launched.everyone;
+    int round = everyone->round;
+
+    if (++everyone->num_there == launched.num_threads * launched.cluster) {
+        everyone->num_there = 0;
+        everyone->round++;
+        launched.progress++;
+    }
+    while (everyone->round == round) {
+        lock.unlock();
+        pause_thread();
+        lock.lock();
+    }
+}
+
+int emulated_rank()
+{
+    return self->rank;
+}
+
+int emulated_cluster_size()
+{
+    return launched.cluster;
+}
+
+const emulated_words *emulated_exchange(const uint32_t *words, int num)
+{
+    memcpy(self->words[self->current], words, (size_t)num * sizeof(*words));
+    emulated_warp_sync();
+    return self->words + self->current / WARP * WARP;
+}
+
+uint32_t shared_address(const void *p)
+{
+    const unsigned char *byte = (const unsigned char *)p;
+
+    if (byte >= dynamic && byte < dynamic + DYNAMIC_SIZE)
+        return (uint32_t)(byte - dynamic) + DYNAMIC_AT;
+    if (self->static_base == NULL)
+        self->static_base = byte;
+    return (uint32_t)(byte - self->static_base);
+}
+
+unsigned char *emulated_shared(uint32_t address, size_t size)
+{
+    uint32_t offset = (address & 0xFFFFFF) - DYNAMIC_AT, rank = address >> 24;
+
+    if (offset % size || offset + size > launched.shared_bytes)
+        fault("an address outside the shared memory that the launch asked for, or unaligned");
+    return (rank ? launched.blocks[rank - 1].get() : self)->dynamic + offset;
+}
+
+static barrier *barrier_of(uint32_t address)
+{
+    if (address % 8 || address / 8 >= MAX_BARRIERS || !self->barriers[address / 8].count)
+        fault("no barrier");
+    return &self->barriers[address / 8];
+}
+
+static void end_phase(barrier *barrier)
+{
+    if (barrier->pending < 0)
+        fault("more arrivals than the barrier counts");
+    if (barrier->pending > 0 || barrier->bytes != 0)
+        return;
+    barrier->phase++;
+    barrier->pending = barrier->count;
+    launched.progress++;
+}
+
+void barrier_init(uint32_t address, int count)
+{
+    if (address % 8 || address / 8 >= MAX_BARRIERS)
+        fault("a barrier in the wrong place");
+    self->barriers[address / 8] = {count, count, 0, 0};
+}
+
+void barrier_arrive(uint32_t address)
+{
+    barrier_of(address)->pending--;
+    end_phase(barrier_of(address));
+}
+
+void barrier_expect(uint32_t address, int bytes)
+{
+    barrier_of(address)->bytes += bytes;
+    barrier_arrive(address);
+}
+
+void barrier_wait(uint32_t address, int parity)
+{
+    while ((barrier_of(address)->phase & 1) == parity)
+        pause_thread();
+}
+
+CUresult emulated_encode(CUtensorMap *out, int, cuuint32_t rank, void *base,
+                         const cuuint64_t *sizes, const cuuint64_t *strides, const cuuint32_t *box,
+                         const cuuint32_t *, int, int, int, int)
+{
+    *out = {(const unsigned char *)base, {1, 1, 1, 1}, {2, 0, 0, 0}, {1, 1, 1, 1}};
+    if (rank > 4 || (size_t)base % 16 || box[0] * 2 > ROW_BYTES)
+        return cudaErrorInvalidValue;
+    for (cuuint32_t i = 0; i < rank; i++) {
+        out->sizes[i] = sizes[i];
+        out->box[i] = box[i];
+        if (i > 0)
+            out->strides[i] = strides[i - 1];
+        if (sizes[i] == 0 || box[i] == 0 || box[i] > 256 || (i > 0 && out->strides[i] % 16))
+            return cudaErrorInvalidValue;
+    }
+    return cudaSuccess;
+}
+
+/* One element of a box: what lies beyond the matrix is zero. */
+static uint16_t element_at(const CUtensorMap *map, const int *at, const cuuint32_t *i)
+{
+    const unsigned char *from = map->base;
+    uint16_t element;
+
+    for (int d = 0; d < 4; d++) {
+        int64_t place = at[d] + (int64_t)i[d];
+
+        if (place < 0 || place >= (int64_t)map->sizes[d])
+            return 0;
+        from += (uint64_t)place * map->strides[d];
+    }
+    memcpy(&element, from, sizeof(element));
+    return element;
+}
+
+/* The place of a byte of a tile: pieces of 16 are swapped within a row. */
+static uint32_t swapped(uint32_t address)
+{
+    return address ^ (address / ROW_BYTES % 8 * 16);
+}
+
+static void do_copy(const copy *copy)
+{
+    const cuuint32_t *box = copy->map.box;
+    uint32_t to = copy->to;
+    cuuint32_t i[4];
+
+    if (to % 1024)
+        fault("a tile that begins at no multiple of 1024");
+    for (i[3] = 0; i[3] < box[3]; i[3]++)
+        for (i[2] = 0; i[2] < box[2]; i[2]++)
+            for (i[1] = 0; i[1] < box[1]; i[1]++)
+                for (i[0] = 0; i[0] < box[0]; i[0]++, to += 2) {
+                    uint16_t element = element_at(&copy->map, copy->at, i);
+
+                    memcpy(emulated_shared(swapped(to), 2), &element, 2);
+                }
+    barrier_of(copy->barrier)->bytes -= to - copy->to;
+    end_phase(barrier_of(copy->barrier));
+}
+
+void emulated_copy(uint32_t to, const CUtensorMap *map, const int *at, uint32_t barrier)
+{
+    copy copy = {to, barrier, *map, {at[0], at[1], at[2], at[3]}};
+
+    if (emulated_late)
+        self->copies.push_back(copy);
+    else
+        do_copy(&copy);
+}
+
+/* Row row and element k of a matrix that a descriptor names. */
+static float matrix_element(uint64_t matrix, int row, int k)
+{
+    uint32_t at = (uint32_t)matrix * 16 + (uint32_t)(row * ROW_BYTES + k * 2);
+    __nv_bfloat16 x;
+
+    memcpy(&x, emulated_shared(swapped(at), sizeof(x)), sizeof(x));
+    return to_float(x);
+}
+
+/* This thread's part of it. */
+static void do_product(const product *p)
+{
+    int warp = (int)threadIdx.x / WARP % 4, lane = (int)threadIdx.x % WARP;
+    float a[2][16];
+
+    for (int i = 0; i < 2; i++)
+        for (int k = 0; k < 16; k++)
+            a[i][k] = matrix_element(p->a, 16 * warp + lane / 4 + 8 * i, k);
+    for (int j = 0; j < p->n / 4; j++) { /* column by column */
+        int column = j / 2 * 8 + lane % 4 * 2 + j % 2;
+
+        for (int k = 0; k < 16; k++) {
+            float b = matrix_element(p->b, column, k);
+
+            for (int i = 0; i < 2; i++)
+                p->c[j / 2 * 4 + i * 2 + j % 2] += a[i][k] * b;
+        }
+    }
+}
+
+void emulated_wgmma(float *c, uint64_t a, uint64_t b, int n)
+{
+    product product = {c, a, b, n};
+
+    if (emulated_late)
+        self->threads[self->current].groups.back().push_back(product);
+    else
+        do_product(&product);
+}
+
+void wgmma_commit()
+{
+    self->threads[self->current].groups.emplace_back();
+}
+
+void emulated_wgmma_wait(int left)
+{
+    auto *groups = &self->threads[self->current].groups;
+
+    while ((int)groups->size() - 1 > left) {
+        for (const product &product : groups->front())
+            do_product(&product);
+        groups->erase(groups->begin());
+    }
+}
+
+static void thread_main()
+{
+    (*launched.kernel)();
+    self->threads[self->current].is_done = true;
+    pause_thread();
+}
+
+static void start_threads()
+{
+    self->threads.resize((size_t)launched.num_threads);
+    for (cuda_thread &thread : self->threads) {
+        thread.stack.reset(new unsigned char[STACK_SIZE]);
+        thread.groups.resize(1);
+        getcontext(&thread.start);
+        thread.start.uc_stack.ss_sp = thread.stack.get();
+        thread.start.uc_stack.ss_size = STACK_SIZE;
+        makecontext(&thread.start, thread_main, 0);
+    }
+}
+
+static void run_warp(int warp, int *num_left)
+{
+    for (int i = warp * WARP; i < (warp + 1) * WARP; i++) {
+        if (self->threads[i].is_done)
+            continue;
+        take_turn(i);
+        *num_left -= self->threads[i].is_done;
+    }
+}
+
+/* Any of the copies that are not done, the last first. */
+static void do_some_copies()
+{
+    auto *copies = &self->copies;
+
+    for (size_t i = copies->size(); i-- > 0;) {
+        if (self->random() % 2) {
+            do_copy(&(*copies)[i]);
+            copies->erase(copies->begin() + (long)i);
+        }
+    }
+}
+
+/* A block, by a thread of the host. */
+static void block_main(block *block, unsigned num_blocks)
+{
+    int num_left = launched.num_threads, num_idle = 0;
+    unsigned progress = 0;
+    std::vector<int> warps((size_t)num_left / WARP);
+
+    self = block;
+    block->dynamic = dynamic;
+    memset(dynamic, 0xFF, launched.shared_bytes); /* NaN */
+    blockIdx = dim3(block->number);
+    gridDim = dim3(num_blocks);
+    blockDim = dim3((unsigned)launched.num_threads);
+    for (size_t i = 0; i < warps.size(); i++)
+        warps[i] = (int)i;
+    start_threads();
+    while (num_left > 0) {
+        std::shuffle(warps.begin(), warps.end(), block->random);
+        for (int warp : warps)
+            if (num_left <= WARP || block->random() % 3)
+                run_warp(warp, &num_left);
+        do_some_copies();
+        num_idle = launched.progress == progress ? num_idle + 1 : 0;
+        progress = launched.progress;
+        if (num_idle > MAX_IDLE)
+            fault("no thread gets on");
+    }
+}
+
+void emulated_launch(unsigned num_blocks, int cluster, int num_threads, size_t shared_bytes,
+                     const std::function<void()> &kernel)
+{
+    launched.cluster = cluster;
+    launched.num_threads = num_threads;
+    launched.shared_bytes = shared_bytes;
+    launched.kernel = &kernel;
+    for (unsigned first = 0; first < num_blocks; first += (unsigned)cluster) {
+        std::vector<std::thread> hosts;
+
+        launched.blocks.clear();
+        for (int i = 0; i < cluster; i++) {
+            launched.blocks.emplace_back(new block());
+            launched.blocks.back()->rank = i;
+            launched.blocks.back()->number = first + (unsigned)i;
+            launched.blocks.back()->random.seed(++launched.seed);
+        }
+        for (const auto &block : launched.blocks)
+            hosts.emplace_back(block_main, block.get(), num_blocks);
+        for (std::thread &host : hosts)
+            host.join();
+    }
+}
