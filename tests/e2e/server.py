@@ -11,7 +11,7 @@ import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from harness import BUILD, ROOT, run, sanitized, scaled, wait_until  # noqa: E402, F401 - of the folder above
+from harness import BUILD, PATIENCE, ROOT, held, in_some_attempt, run, sanitized, scaled, wait_until  # noqa: E402, F401 - of the folder above
 
 DATA = ROOT / "tests/data"
 DEMO = ROOT / "tools/demo_model"
@@ -102,7 +102,7 @@ class Server:
     def status(self):
         return json.loads(self.client("status", "--json").stdout)
 
-    def wait_status(self, condition, seconds=5):
+    def wait_status(self, condition, seconds=PATIENCE):
         """Waits for a status of which condition holds; returns it."""
 
         def ask():
@@ -111,7 +111,7 @@ class Server:
 
         return wait_until(ask, seconds)
 
-    def stop(self, number=signal.SIGTERM, timeout=30):
+    def stop(self, number=signal.SIGTERM, timeout=PATIENCE):
         """Ends the launcher; returns its exit code."""
         if self.process.poll() is None:
             self.process.send_signal(number)
