@@ -1,22 +1,21 @@
 """Requests that somebody ends, clients that go, frames that are none: nothing stays behind, nothing comes late."""
 
 import json
-import os
 import random
-import signal
 import sys
 import time
 
 import msgpack
 import zmq
-from cases import PROMPT, SIM, SLACK, Client, collect, is_idle, pool_check, wait_until
+from cases import PROMPT, SIM, SLACK, Client, collect, held, is_idle, pool_check, wait_until
 from server import Server, run
 
 LONG = {"prompt": PROMPT, "max_tokens": 1900, "ignore_eos": True}
+SLOW = [*SIM, "--sim-step-us", 20000]  # 38 s for a long one: whoever waits for its end waits too long
 
 
 def test_sch_13_after_200_aborts_the_next_starts_at_once():
-    with Server(*SIM, "--num-pages", 256) as server, Client(server.run_dir) as client:
+    with Server(*SLOW, "--num-pages", 256) as server, Client(server.run_dir) as client:
         rids = [client.send("generate", **LONG) for _ in range(200)]
         for rid in rids:
             client.send("abort", target=rid)
@@ -24,19 +23,19 @@ def test_sch_13_after_200_aborts_the_next_starts_at_once():
             assert answer["finish"] == "abort", answer
         began = time.monotonic()
         assert client.generate(prompt=PROMPT, max_tokens=1, ignore_eos=True)["finish"] == "length"
-        assert time.monotonic() - began < SLACK
+        assert time.monotonic() - began < 20 * SLACK
         pool_check(server)
 
 
 def test_abt_01_clients_that_go_at_the_fifth_token():
-    with Server(*SIM, "--max-seq-len-override", 5000) as server:
+    with Server(*SIM, "--sim-step-us", 5000, "--max-seq-len-override", 5000) as server:
         for _ in range(20):
             with Client(server.run_dir) as client:
                 rid, _ = client.start(prompt=PROMPT, max_tokens=4000, ignore_eos=True)
                 stream = client.stream(rid)
                 for _ in range(5):
                     next(stream)
-        wait_until(lambda: is_idle(server.status()), seconds=3)
+        server.wait_status(is_idle)
         for process in ("scheduler", "detokenizer", "tokenizer"):
             assert len(server.log(process).splitlines()) <= 20 + 5, server.log(process)
         status = pool_check(server)
@@ -45,12 +44,12 @@ def test_abt_01_clients_that_go_at_the_fifth_token():
 
 
 def test_abt_02_a_client_that_goes_and_asked_for_no_stream():
-    with Server(*SIM, "--sim-step-us", 3000) as server:
+    with Server(*SLOW) as server:
         with Client(server.run_dir) as client:
             client.start(**LONG, stream=False)
             time.sleep(1)
             assert server.status()["scheduler"]["running"] == 1, server.status()
-        wait_until(lambda: is_idle(server.status()), seconds=3)
+        server.wait_status(is_idle)
         assert server.status()["scheduler"]["aborted"] == 1
         pool_check(server)
 
@@ -63,53 +62,56 @@ def detokenizer_stats(server):
 
 
 def test_what_was_on_its_way_when_its_client_went_is_not_computed():
-    """The client's end overtakes requests that the scheduler has not read: the first of them to run ends all."""
-    options = [*SIM, "--sim-step-us", 20000, "--max-running-requests", 2]
+    """The client's end overtakes requests that the scheduler has not read: the first of them to run ends all. Two at a time would
+    take some 300 steps to begin."""
+    options = [*SIM, "--sim-step-us", 50000, "--max-running-requests", 2]
     with Server(*options) as server:
-        os.kill(server.pid("scheduler"), signal.SIGSTOP)
-        try:
+        with held(server.pid("scheduler")):
             with Client(server.run_dir) as client:
                 for _ in range(300):
                     client.start(**LONG)
             wait_until(lambda: detokenizer_stats(server)["clients"] == 0)
-        finally:
-            os.kill(server.pid("scheduler"), signal.SIGCONT)
-        status = server.wait_status(is_idle, seconds=3)
-        assert status["scheduler"]["aborted"] == 300 and status["scheduler"]["steps"] < 20, status
+        status = server.wait_status(is_idle)
+        assert status["scheduler"]["aborted"] == 300 and status["scheduler"]["steps"] < 100, status
         pool_check(server)
 
 
 def test_abt_03_and_06_queued_requests():
-    options = [*SIM, "--max-running-requests", 1, "--sim-step-us", 1000]
+    options = [*SLOW, "--max-running-requests", 1]
     with Server(*options) as server, Client(server.run_dir) as client, Client(server.run_dir) as other:
-        first, _ = client.start(prompt=PROMPT, max_tokens=600, ignore_eos=True)
+        first, _ = client.start(**LONG)
         second, _ = client.start(**LONG)
         third, third_uid = client.start(**LONG)
         fourth, _ = client.start(prompt=PROMPT, max_tokens=3, ignore_eos=True)
         client.ask("abort", target=second)
         other.ask("abort", uid=third_uid)  # from a second client
         for rid in (second, third):
-            told = client.whole(rid, timeout=2)
+            told = client.whole(rid)
             assert told["finish"] == "abort" and told["completion_tokens"] == 0 and not told["text"], told
-        assert client.whole(first)["completion_tokens"] == 600
+        # They were told while the first one ran, which none of it has disturbed.
+        status = server.status()["scheduler"]
+        assert (status["running"], status["queued"], status["aborted"]) == (1, 1, 2), status
+        client.ask("abort", target=first)
+        ended = client.whole(first)
+        assert ended["finish"] == "abort" and ended["completion_tokens"] > 0, ended
         assert client.whole(fourth)["completion_tokens"] == 3
         status = pool_check(server)
-        assert status["scheduler"]["aborted"] == 2
+        assert status["scheduler"]["aborted"] == 3
 
 
 def test_abt_06_a_running_one_from_another_client():
-    with Server(*SIM, "--sim-step-us", 1000) as server, Client(server.run_dir) as client, Client(server.run_dir) as other:
+    with Server(*SLOW) as server, Client(server.run_dir) as client, Client(server.run_dir) as other:
         rid, uid = client.start(**LONG)
         next(client.stream(rid))
         other.ask("abort", uid=uid)
-        last = client.whole(rid, timeout=2)
+        last = client.whole(rid)
         assert last["finish"] == "abort" and last["completion_tokens"] >= 1, last
         pool_check(server)
 
 
 def test_ovl_01_and_04_aborts_in_flight():
     random.seed(1)
-    with Server(*SIM, "--sim-step-us", 1000, "--num-pages", 64, "--page-size", 4) as server, Client(server.run_dir) as client:
+    with Server(*SIM, "--sim-step-us", 5000, "--num-pages", 64, "--page-size", 4) as server, Client(server.run_dir) as client:
         ended, late, take = set(), [], client.take_reply
 
         def watch(message):
@@ -127,7 +129,7 @@ def test_ovl_01_and_04_aborts_in_flight():
                 tokens = random.randint(1, 3)
                 rids.append(client.send("generate", input_ids=[random.randint(5, 9)] * 6, max_tokens=tokens))
             for rid in random.sample(rids, 14):
-                time.sleep(random.random() * 0.001)
+                time.sleep(random.random() * 0.002)
                 client.send("abort", target=rid)
             for answer in collect(client, rids):
                 assert answer["finish"] in ("length", "abort", "stop"), answer
