@@ -4,11 +4,10 @@ import json
 import struct
 import sys
 import tempfile
-import time
 
 import msgpack
 import zmq
-from cases import CPU32, PROMPT, SIM, SLACK, Client, model_copy, pool_check, refusal, start_all, token_ids
+from cases import CPU32, PROMPT, SIM, Client, model_copy, pool_check, refusal, start_all, token_ids
 from server import DATA, Server, run
 
 TINY = DATA / "tiny_models"
@@ -27,9 +26,8 @@ def test_sch_02_prompts_at_the_limit():
     with Server(*SIM, "--max-seq-len-override", 512) as server, Client(server.run_dir) as client:
         assert client.info()["max_seq_len"] == 512
         for length in (513, 512):
-            began = time.monotonic()
             error = refusal(client.generate, input_ids=[7] * length, max_tokens=5)
-            assert error.code == "too_long" and time.monotonic() - began < SLACK
+            assert error.code == "too_long"
             assert str(length) in error.message and ("511" in error.message or "512" in error.message), error
         one = client.generate(input_ids=[7] * 511, max_tokens=5, ignore_eos=True, want_ids=True)
         assert one["finish"] == "length" and len(one["ids"]) == one["completion_tokens"] == 1
@@ -89,12 +87,13 @@ def test_sch_09_the_marker_is_not_in_the_text():
 
 
 def test_sch_11_one_uid_twice():
-    with Server(*SIM, "--sim-step-us", 2000) as server, Client(server.run_dir) as client:
-        alone = client.generate(prompt=PROMPT, max_tokens=100, ignore_eos=True)["text"]
-        rid, uid = client.start(rid="first", prompt=PROMPT, max_tokens=100, ignore_eos=True)
+    with Server(*SIM, "--sim-step-us", 5000) as server, Client(server.run_dir) as client:
+        keys = {"prompt": PROMPT, "ignore_eos": True, "want_ids": True}
+        alone = client.generate(**keys, max_tokens=100)["ids"]
+        rid, uid = client.start(rid="first", **keys, max_tokens=1900)  # 9.5 s
+        client.wait(lambda: client.deltas[rid])
         push = client.context.socket(zmq.PUSH)
         push.connect(f"ipc://{server.run_dir}/scheduler.ipc")
-        time.sleep(0.01)
         twin = {
             "type": "request", "v": 1, "run": server.ready["run"], "uid": uid, "client": client.identity,
             "input_ids": struct.pack("<3i", 9, 8, 7), "max_tokens": 50, "seed": 1, "temperature": 0.0, "top_k": 0,
@@ -104,7 +103,10 @@ def test_sch_11_one_uid_twice():
         push.send(msgpack.packb(twin))
         error = refusal(lambda: list(client.stream("second")))
         assert error.code == "invalid_request" and "uid" in error.message, error
-        assert client.whole(rid)["text"] == alone
+        client.wait(lambda: sum(len(token_ids(delta["ids"])) for delta in client.deltas[rid]) >= 100)
+        client.ask("abort", target=rid)
+        first = client.whole(rid)
+        assert first["ids"][:100] == alone and first["completion_tokens"] == len(first["ids"])
         pool_check(server)
 
 
@@ -186,13 +188,13 @@ def test_smp_06_nan_logits():
         with Server("--page-size", 4, model=model) as server, Client(server.run_dir) as client:
             keys = {"max_tokens": 20, "ignore_eos": True, "want_ids": True}
             alone = client.generate(input_ids=[5, 6, 7], **keys)["ids"]
-            prompts = ([5, 6, 7], [5, 6, 77], [77], [5, 6, 7])
-            fine, bad, worse, also = start_all(client, [{**keys, "input_ids": p} for p in prompts])
+            prompts = ([5, 6, 7], [5, 6, 77], *[[77]] * 20, [5, 6, 7])
+            fine, *bad, also = start_all(client, [{**keys, "input_ids": p} for p in prompts])
             assert fine["ids"] == also["ids"] == alone
-            for answer in (bad, worse):
+            for answer in bad:
                 assert answer["finish"] == "error" and answer["error"] == "internal", answer
                 assert answer["message"], answer
-            assert server.log("scheduler").count("NaN") == 1
+            assert 1 <= server.log("scheduler").count("NaN") < 10  # a line per second at most
             pool_check(server)
 
 
