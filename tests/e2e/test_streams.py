@@ -7,10 +7,11 @@ import subprocess
 import sys
 import time
 
-from server import CLIENT, Server, is_idle, run, scaled
+from server import CLIENT, PATIENCE, Server, held, is_idle, run, scaled
 
 LONG = ["--max-tokens", 1900, "--ignore-eos"]
-SLOW = ["--device", "sim", "--sim-step-us", 5000]
+SLOW = ["--device", "sim", "--sim-step-us", 20000]  # 38 s for a long one: what ends before it has not waited for it
+SOON = scaled(20)
 
 
 def generate(server, *args):
@@ -36,7 +37,7 @@ def test_stop_strings_cut_the_same_text():
             assert cut["finish_reason"] == "stop"
             used = cut["usage"]["completion_tokens"]
             assert cut["output_ids"] == whole["output_ids"][:used]
-        server.wait_status(is_idle, 2)
+        server.wait_status(is_idle)
 
 
 def test_streams_equal_whole_answers():
@@ -47,7 +48,7 @@ def test_streams_equal_whole_answers():
         answers = server.batch(requests)
         for request, answer in list(zip(requests, answers))[::8]:
             client = start(server, request["prompt"], "--max-tokens", request["max_tokens"], "--ignore-eos")
-            text, _ = client.communicate(timeout=scaled(20))
+            text, _ = client.communicate(timeout=scaled(PATIENCE))
             assert text.decode() == answer["text"], request
 
 
@@ -57,9 +58,9 @@ def test_abort_from_another_client():
         client = start(server, "x", *LONG)
         assert client.stdout.read(1)
         server.client("abort", (1 << 48) + 1)
-        _, log = client.communicate(timeout=scaled(2))
+        _, log = client.communicate(timeout=scaled(PATIENCE))
         assert client.returncode == 1 and b"abort" in log, log
-        server.wait_status(is_idle, 2)
+        server.wait_status(is_idle)
         server.client("abort", 12345)  # nobody's: no error
 
 
@@ -78,7 +79,7 @@ def test_killed_clients_leave_nothing():
         for client in (*clients, batch):
             client.kill()
             client.wait()
-        server.wait_status(is_idle, 2)
+        server.wait_status(is_idle)
         assert generate(server, "z", "--max-tokens", 3)["finish_reason"] == "length"
         assert server.log("detokenizer").count("client gone") <= 20
 
@@ -91,9 +92,9 @@ def test_sigterm_ends_streams_with_a_reason():
             assert client.stdout.read(1)
         began = time.monotonic()
         assert server.stop(signal.SIGTERM) == 0
-        assert time.monotonic() - began < scaled(2)
+        assert time.monotonic() - began < SOON
         for client in clients:
-            _, log = client.communicate(timeout=scaled(2))
+            _, log = client.communicate(timeout=scaled(PATIENCE))
             assert client.returncode == 1 and b"shutting_down" in log, log
 
 
@@ -103,14 +104,9 @@ def test_server_lost():
         client = start(server, "x", *LONG)
         assert client.stdout.read(1)
         pids = [server.process.pid, *(server.pid(p) for p in ("tokenizer", "scheduler", "detokenizer"))]
-        for pid in pids:
-            os.kill(pid, signal.SIGSTOP)
-        began = time.monotonic()
-        _, log = client.communicate(timeout=scaled(10))
+        with held(*pids):
+            _, log = client.communicate(timeout=scaled(PATIENCE))
         assert client.returncode == 1 and b"server_lost" in log, log
-        assert time.monotonic() - began < scaled(5)
-        for pid in pids:
-            os.kill(pid, signal.SIGCONT)
 
 
 def test_bench_overlap_runs_both_loops():
