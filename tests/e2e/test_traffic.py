@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 
-from server import PROCESSES, ROOT, Server, is_idle, run, sanitized, scaled
+from server import PATIENCE, PROCESSES, ROOT, Server, is_idle, run, sanitized, scaled
 from tap import RECORD, Tap, read
 from test_streams import start
 
@@ -123,12 +123,12 @@ def test_each_request_ends_once():
         began = time.monotonic()
         for _ in range(NUM_ROUNDS):
             for n in range(per_round):
-                loads[n % NUM_CLIENTS].send(prefixes, min(per_round / 500, 1.5))
+                loads[n % NUM_CLIENTS].send(prefixes, min(per_round / 500, 0.6))
                 if n % 50 == 0:
                     for load in loads:
                         load.abort_due()
                         load.tap.listen(0)
-            drive(loads, scaled(300))
+            drive(loads, scaled(600))
             status = server.wait_status(is_idle)
             pages = status["scheduler"]["pages"]
             assert pages["free"] + pages["cached"] == num_pages, pages
@@ -150,7 +150,7 @@ def test_each_request_ends_once():
         for process in PROCESSES:
             # A leak grows in each round; a queue that was once long on a busy machine keeps its memory, once.
             grown = [after[process] - before[process] for before, after in zip(sizes, sizes[1:])]
-            assert sanitized.SANITIZED or (min(grown) < 1024 and sum(grown) < 32 * 1024), (process, sizes)
+            assert sanitized.SANITIZED or (min(grown) < 1024 and sum(grown) < 64 * 1024), (process, sizes)
         assert_judge_sees_faults(paths[0], folder / "forged.frames")
 
 
@@ -179,15 +179,15 @@ def kill_in_the_midst(victim, rng):
             load.tap.listen(0.002)
         load.tap.write("K")
         os.kill(server.pid(victim), signal.SIGKILL)
-        killed = time.monotonic()
-        while time.monotonic() < killed + 4.5:
+        # Until all have an end, or nothing has come for as long as makes them lost.
+        while load.open and time.monotonic() < load.tap.heard + 3.2:
             load.tap.listen(0.05)
         load.tap.close()
         counts, faults = judge(path)
         assert not faults, (victim, faults)
         for client in clients:
-            client.communicate(timeout=max(0.1, killed + scaled(5) - time.monotonic()))
-        assert server.process.wait(timeout=scaled(10)) == 1
+            client.communicate(timeout=scaled(PATIENCE))
+        assert server.process.wait(timeout=scaled(PATIENCE)) == 1
         server.start_again()
         began = time.monotonic()
         answer = json.loads(server.client("generate", "--json", "y", "--max-tokens", 5, "--ignore-eos").stdout)
