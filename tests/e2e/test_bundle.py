@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 
-from server import BUILD, ROOT, run, scaled
+from server import BUILD, PATIENCE, ROOT, run, scaled
 
 # What a bundle leaves to its host: the C library's family and the compiler's run time.
 HOST = re.compile(
@@ -37,7 +37,7 @@ def follow_readme(out, env):
     said = []
     for command in commands:
         result = subprocess.run(
-            command, shell=True, cwd=out, env=env, capture_output=True, text=True, timeout=scaled(60), stdin=subprocess.DEVNULL
+            command, shell=True, cwd=out, env=env, capture_output=True, text=True, timeout=scaled(2 * PATIENCE), stdin=subprocess.DEVNULL
         )
         assert result.returncode == 0, (command, result)
         said.append(result.stdout)
@@ -68,7 +68,7 @@ def test_bundle_holds_its_libraries_and_runs():
             cwd="/",
             capture_output=True,
             text=True,
-            timeout=scaled(60),
+            timeout=scaled(2 * PATIENCE),
             stdin=subprocess.DEVNULL,
         )
         assert result.returncode == 0, result.stderr

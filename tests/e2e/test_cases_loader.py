@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 
-from cases import SLACK, Client, model_copy, pool_check, start_all
+from cases import PATIENCE, SLACK, Client, model_copy, pool_check, start_all
 from server import BUILD, DATA, Server, golden, run
 
 TINY = DATA / "tiny_models"
@@ -19,7 +19,7 @@ FLOAT32 = ["--dtype", "float32"]
 def start_fails(model, *wanted, code=1):
     """The whole server does not start; what it says names what is wrong, and is no crash."""
     try:
-        Server(model=model, timeout=20 * SLACK).close()
+        Server(model=model).close()
     except RuntimeError as error:
         said = str(error)
     else:
@@ -139,7 +139,7 @@ def test_a_wrong_tensor_is_named_while_others_are_packed():
         model = model_copy(folder, TINY / "qwen3", config={"head_dim": 16})
         program[2], program[4] = f"ipc://{folder}/s", f"ipc://{folder}/d"
         for _ in range(12):
-            result = subprocess.run([*program, "--model", model], capture_output=True, text=True, timeout=20 * SLACK)
+            result = subprocess.run([*program, "--model", model], capture_output=True, text=True, timeout=PATIENCE * SLACK)
             assert result.returncode == 1 and "q_norm" in result.stderr, result
 
 
@@ -181,7 +181,7 @@ def test_each_process_alone_refuses_too():
         for text in ("", "{", "[" * 1000000, '{"model": {"type": "Unigram"}}'):
             (model / "tokenizer.json").write_text(text)
             program = [BUILD / "tokenizer_proc/minisgl-tokenizer", "--model", model, "--filter", "encode"]
-            result = subprocess.run(program, input="", capture_output=True, text=True, timeout=20 * SLACK)
+            result = subprocess.run(program, input="", capture_output=True, text=True, timeout=PATIENCE * SLACK)
             assert result.returncode == 1 and "tokenizer.json" in result.stderr, (text[:20], result)
             start_fails(model, "tokenizer.json")
 

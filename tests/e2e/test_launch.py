@@ -9,12 +9,12 @@ import sys
 import tempfile
 import time
 
-from server import BUILD, CLIENT, PROCESSES, ROOT, Server, golden, run, DEMO, scaled, wait_until
+from server import BUILD, CLIENT, PATIENCE, PROCESSES, ROOT, Server, golden, run, DEMO, scaled, wait_until
 
 LAUNCH = str(ROOT / "tools/launch.sh")
 
 
-def launch(*args, folder, timeout=60, env=None, cwd=None):
+def launch(*args, folder, timeout=2 * PATIENCE, env=None, cwd=None):
     env = dict(os.environ, MINISGL_RUN_DIR=folder, MINISGL_BUILD=str(BUILD), **(env or {}))
     return subprocess.run(
         [LAUNCH, *args], env=env, capture_output=True, text=True, timeout=scaled(timeout), stdin=subprocess.DEVNULL, cwd=cwd
@@ -29,7 +29,7 @@ def is_alive(pid):
         return False
 
 
-def wait_gone(pids, seconds):
+def wait_gone(pids, seconds=PATIENCE):
     deadline = time.monotonic() + scaled(seconds)
     while any(map(is_alive, pids)):
         assert time.monotonic() < deadline, [p for p in pids if is_alive(p)]
@@ -74,9 +74,9 @@ def test_a_signal_ends_once_with_no_answer():
                 started.stdout.read(1)
             began = time.monotonic()
             started.terminate()
-            _, words = started.communicate(timeout=scaled(20))
+            _, words = started.communicate(timeout=scaled(PATIENCE))
             assert started.returncode in (130, -signal.SIGTERM), (stage, started.returncode, words)
-            assert time.monotonic() - began < scaled(5), stage
+            assert time.monotonic() - began < scaled(30), stage  # the answer takes 100 s
 
 
 def test_a_foreign_directory_in_tmp_is_not_taken():
@@ -89,7 +89,7 @@ def test_a_foreign_directory_in_tmp_is_not_taken():
     parent.chmod(0o777)
     try:
         for command in ([LAUNCH, "--device", "sim"], [CLIENT, "status"]):
-            result = subprocess.run(command, env=env, capture_output=True, text=True, timeout=scaled(20))
+            result = subprocess.run(command, env=env, capture_output=True, text=True, timeout=scaled(PATIENCE))
             assert result.returncode == 1 and "not a directory of yours alone" in result.stderr, result
     finally:
         parent.rmdir()
@@ -104,7 +104,7 @@ def test_detach_and_stop():
         assert all(map(is_alive, pids))
         result = launch("--stop", "--name", "one", folder=folder)
         assert result.returncode == 0, result.stderr
-        wait_gone(pids, 2)
+        wait_gone(pids)
         result = launch("--stop", "--name", "one", folder=folder)
         assert result.returncode == 1 and "no server named 'one'" in result.stderr, result.stderr
 
@@ -117,7 +117,7 @@ def test_the_command_to_try_works_where_the_caller_stands():
             program = str(CLIENT.relative_to(ROOT)) if cwd == ROOT and CLIENT.is_relative_to(ROOT) else str(CLIENT)
             assert command == f'{program} generate "Once upon a time"\n', said
             env = dict(os.environ, MINISGL_RUN_DIR=folder)
-            done = subprocess.run(command, shell=True, cwd=cwd, env=env, capture_output=True, timeout=scaled(20))
+            done = subprocess.run(command, shell=True, cwd=cwd, env=env, capture_output=True, timeout=scaled(PATIENCE))
             assert done.returncode == 0 and done.stdout, done
             assert launch("--stop", folder=folder).returncode == 0
         model = pathlib.Path(folder) / "model"
@@ -126,7 +126,7 @@ def test_the_command_to_try_works_where_the_caller_stands():
         said = launch("--detach", "--device", "sim", "--sim-step-us", "0", "--model", str(model), folder=folder, cwd=folder).stdout
         assert said.endswith("generate --ids 1,2,3\n"), said
         command = said.partition("Try: ")[2]
-        done = subprocess.run(command, shell=True, cwd=folder, env=env, capture_output=True, timeout=scaled(20))
+        done = subprocess.run(command, shell=True, cwd=folder, env=env, capture_output=True, timeout=scaled(PATIENCE))
         assert done.returncode == 0, done
         assert launch("--stop", folder=folder).returncode == 0
 
@@ -141,15 +141,15 @@ def test_what_needs_no_build_is_checked_before_it():
         env = {name: value for name, value in os.environ.items() if name != "MINISGL_BUILD"} | {"MINISGL_RUN_DIR": folder}
         for model, words in (("/nowhere", "/nowhere: no such directory"), (folder, "is no Hugging Face directory"), (DEMO, "building")):
             command = [str(clone / "launch.sh"), "--model", str(model)]
-            done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=scaled(20))
+            done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=scaled(PATIENCE))
             assert words in done.stderr and ("building" in done.stderr) == (model == DEMO), done
 
 
 def test_detach_says_why_it_did_not_start():
     with Server() as server:
-        result = launch("--detach", "--name", server.name, folder=server.folder, timeout=20)
+        result = launch("--detach", "--name", server.name, folder=server.folder)
         assert result.returncode == 1 and "is running" in result.stderr, result
-        result = launch("--detach", "--name", "other", "--page-size", "0", folder=server.folder, timeout=20)
+        result = launch("--detach", "--name", "other", "--page-size", "0", folder=server.folder)
         assert result.returncode == 2 and "page-size" in result.stderr, result
         left = os.listdir(server.run_dir) + os.listdir(pathlib.Path(server.folder) / "other")
         assert not [n for n in left if n.startswith(("launcher.log.", "ready"))], left
@@ -164,7 +164,7 @@ def test_a_disk_that_is_full_half_way_through_the_start_is_named():
             env=dict(os.environ, MINISGL_RUN_DIR=folder, MINISGL_BUILD=str(BUILD)),
             capture_output=True,
             text=True,
-            timeout=scaled(60),
+            timeout=scaled(PATIENCE),
         )
         if done.returncode == 0:
             launch("--stop", folder=folder)
@@ -186,7 +186,7 @@ def test_a_signal_at_any_moment_of_the_start():
                 time.sleep(0.001)
             time.sleep(0.005 * i)
             started.terminate()
-            _, words = started.communicate(timeout=scaled(20))
+            _, words = started.communicate(timeout=scaled(PATIENCE))
             assert started.returncode in (0, -signal.SIGTERM) and words == "", (i, started.returncode, words)
 
 
@@ -202,8 +202,8 @@ def test_an_interrupted_detach_leaves_no_server():
         while not pid_file.exists() or not pid_file.read_text().strip():
             time.sleep(0.001)
         started.terminate()
-        started.wait(scaled(10))
-        wait_gone([int(pid_file.read_text())], 20)
+        started.wait(scaled(PATIENCE))
+        wait_gone([int(pid_file.read_text())])
         left = [n for n in os.listdir(pathlib.Path(folder) / "default") if n.startswith("launcher.log.")]
         assert not left, left
 
@@ -240,11 +240,11 @@ def test_a_dead_child_stops_all_and_is_named():
         with Server() as server:
             pids = [server.pid(p) for p in PROCESSES]
             os.kill(server.pid(victim), signal.SIGKILL)
-            assert server.process.wait(timeout=scaled(10)) == 1
+            assert server.process.wait(timeout=scaled(PATIENCE)) == 1
             words = server.process.stderr.read()
             assert f"minisgl-{victim} ended (signal 9)" in words, words
             assert "Killed" not in words, words
-            wait_gone(pids, 2)
+            wait_gone(pids)
 
 
 def test_what_a_server_in_the_background_died_of_is_kept():
@@ -253,7 +253,7 @@ def test_what_a_server_in_the_background_died_of_is_kept():
         run_dir = pathlib.Path(folder) / "default"
         launcher = int((run_dir / "launcher.pid").read_text())
         os.kill(int((run_dir / "scheduler.pid").read_text()), signal.SIGKILL)
-        wait_gone([launcher], 10)
+        wait_gone([launcher])
         assert "minisgl-scheduler ended (signal 9)" in (run_dir / "launcher.log").read_text()
         done = subprocess.run([CLIENT, "status"], env=dict(os.environ, MINISGL_RUN_DIR=folder), capture_output=True, text=True)
         assert f"see {run_dir}/*.log" in done.stderr, done
@@ -270,9 +270,9 @@ def test_a_process_that_fails_while_it_stops_is_named():
             with stream:
                 assert stream.stdout.read(1)
                 ask(server)
-                wait_gone([tokenizer], 5)
+                wait_gone([tokenizer])
                 os.kill(scheduler, signal.SIGKILL)
-                assert server.process.wait(timeout=scaled(10)) == 1
+                assert server.process.wait(timeout=scaled(PATIENCE)) == 1
                 stream.terminate()
             words = server.process.stderr.read()
             assert "minisgl-scheduler ended (signal 9)" in words and "Killed" not in words, words
@@ -283,7 +283,7 @@ def test_a_process_that_does_not_stop_is_named():
         with Server("--device", "sim", "--shutdown-grace", "0.1") as server:
             os.kill(server.pid(victim), signal.SIGSTOP)
             server.process.terminate()
-            assert server.process.wait(timeout=scaled(20)) == 1
+            assert server.process.wait(timeout=scaled(PATIENCE)) == 1
             words = server.process.stderr.read()
             assert f"minisgl-{victim} did not stop" in words, words
 
@@ -292,7 +292,7 @@ def test_children_die_with_the_launcher():
     with Server() as server:
         pids = [server.pid(p) for p in PROCESSES]
         server.process.kill()
-        wait_gone(pids, 5)
+        wait_gone(pids)
 
 
 def test_a_launcher_that_dies_at_the_start_leaves_no_child():
@@ -311,7 +311,7 @@ def test_a_launcher_that_dies_at_the_start_leaves_no_child():
             try:
                 server.process.kill()
                 server.process.wait()
-                wait_gone(pids, 3)
+                wait_gone(pids)
             finally:
                 for pid in filter(is_alive, pids):
                     os.kill(pid, signal.SIGKILL)
@@ -324,7 +324,7 @@ def test_stale_files_do_not_matter():
         for pid in pids:
             if is_alive(pid):
                 os.kill(pid, signal.SIGKILL)
-        wait_gone(pids, 2)
+        wait_gone(pids)
         again = subprocess.Popen(
             [LAUNCH, "--name", server.name],
             env=server.env,
@@ -334,7 +334,7 @@ def test_stale_files_do_not_matter():
         )
         server.process = again
         (server.run_dir / "run.json").unlink(missing_ok=True)
-        server.wait_ready(30)
+        server.wait_ready()
         assert server.client("generate", "Once", "--max-tokens", "3").stdout
 
 
@@ -351,10 +351,10 @@ def test_a_stale_number_stops_no_other_server():
 
 def test_idle_server_stops_fast():
     for number in (signal.SIGINT, signal.SIGTERM):
-        with Server() as server:
+        with Server("--shutdown-grace", "100") as server:  # there is nothing to wait for
             began = time.monotonic()
             assert server.stop(number) == 0
-            assert time.monotonic() - began < scaled(2)
+            assert time.monotonic() - began < scaled(30)
 
 
 def test_wrong_usage_says_what_is_wrong():

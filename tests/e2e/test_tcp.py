@@ -9,7 +9,7 @@ import tempfile
 
 import zmq.auth
 
-from server import BUILD, CLIENT, DEMO, run, scaled
+from server import BUILD, CLIENT, DEMO, PATIENCE, run, scaled
 
 NAMES = ("tokenizer", "scheduler", "detokenizer", "client")
 
@@ -65,14 +65,14 @@ def test_clients_with_a_known_key_are_served_and_no_others():
                 done = subprocess.run(
                     [CLIENT, "generate", "Once upon a time", "--max-tokens", "8", *options,
                      "--endpoint", f"{to % front},{to % reply}"],
-                    capture_output=True, text=True, timeout=scaled(30),
+                    capture_output=True, text=True, timeout=scaled(PATIENCE),
                 )  # fmt: skip
                 assert done.returncode == wanted, (keys, done)
                 assert bool(done.stdout) == (wanted == 0), (keys, done)
         finally:
             for process in processes:
                 process.terminate()
-        assert [process.wait(scaled(10)) for process in processes] == [0, 0, 0]
+        assert [process.wait(scaled(PATIENCE)) for process in processes] == [0, 0, 0]
 
 
 if __name__ == "__main__":
