@@ -13,9 +13,9 @@ import unittest
 import msgpack
 import zmq
 
-from wire import BUILD, ROOT, sanitized, scaled, unpack
+from wire import BUILD, PATIENCE, ROOT, sanitized, scaled, unpack
 
-WAIT_S = scaled(float(os.environ.get("MINISGL_TEST_WAIT", "30")))
+WAIT_S = scaled(float(os.environ.get("MINISGL_TEST_WAIT", PATIENCE)))
 DATA = os.environ.get("MINISGL_TEST_DATA", str(ROOT / "tests/data"))
 DEMO_MODEL = str(ROOT / "tools/demo_model")
 
@@ -91,6 +91,6 @@ class ProcessTest(unittest.TestCase):
         if socket.poll(ms):
             self.fail(f"unexpected message: {unpack(socket.recv())}")
 
-    def stop(self, process, number=signal.SIGTERM, within_s=2.0):
+    def stop(self, process, number=signal.SIGTERM, within_s=PATIENCE):
         process.send_signal(number)
         return process.wait(timeout=scaled(within_s))

@@ -12,9 +12,9 @@ import msgpack
 import zmq
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from harness import BUILD, ROOT, run, sanitized, scaled, wait_until  # noqa: E402, F401 - of the folder above
+from harness import BUILD, PATIENCE, ROOT, held, in_some_attempt, run, sanitized, scaled, wait_until  # noqa: E402, F401 - of the folder above
 
-TIMEOUT_MS = int(scaled(10000))
+TIMEOUT_MS = int(scaled(PATIENCE * 1000))
 
 context = zmq.Context()
 
@@ -81,7 +81,7 @@ class Process:
             self.process.kill()
             raise RuntimeError(f"{program} is not ready: {self.process.stderr.read()}")
 
-    def stop(self, number=signal.SIGTERM, timeout=10):
+    def stop(self, number=signal.SIGTERM, timeout=PATIENCE):
         """Returns exit code, seconds that it took, and the log."""
         began = time.monotonic()
         if self.process.poll() is None and number is not None:
