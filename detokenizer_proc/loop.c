@@ -26,7 +26,8 @@ enum {
     RETRY_INTERVAL_MS = 2,
     LINGER_MS = 1000,
     LAST_INPUT_MS = 500, /* after a signal, for what the scheduler has sent, */
-    QUIET_MS = 20,       /* and the pause behind which no more is expected */
+    QUIET_MS = 20,       /* and the pause behind which no more is expected; */
+    MAX_TURN_MS = 10,    /* a turn counts as so much, for the process may have stood still in it */
     SESSION_SHIFT =
         20, /* sessions of one process; they are numbered on from the second of its start */
     MAX_FRAME_MEMORY = 256 << 20, /* decoded; a frame of ordinary size takes a thousandth */
@@ -401,15 +402,18 @@ static int wait_ms(const struct loop *loop, int64_t now_ns)
 /* What the scheduler said before it ended: until nothing has come for a moment. */
 static void take_last_input(struct loop *loop)
 {
-    int64_t now_ns = clock_now_ns(), heard_ns = now_ns;
-    const int64_t end_ns = now_ns + LAST_INPUT_MS * ns_per_ms;
+    int64_t waited_ns = 0, quiet_ns = 0;
 
-    while (now_ns < end_ns && now_ns - heard_ns < QUIET_MS * ns_per_ms) {
+    while (waited_ns < LAST_INPUT_MS * ns_per_ms && quiet_ns < QUIET_MS * ns_per_ms) {
+        int64_t turn_ns = clock_now_ns();
         link_poller_wait(loop->poller, QUIET_MS / 4);
-        now_ns = clock_now_ns();
-        if (take_input(loop))
-            heard_ns = now_ns;
+        bool has_heard = take_input(loop);
         send_clients(loop);
+        turn_ns = clock_now_ns() - turn_ns;
+        if (turn_ns > MAX_TURN_MS * ns_per_ms)
+            turn_ns = MAX_TURN_MS * ns_per_ms;
+        waited_ns += turn_ns;
+        quiet_ns = has_heard ? 0 : quiet_ns + turn_ns;
     }
 }
 
