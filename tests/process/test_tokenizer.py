@@ -11,7 +11,7 @@ import msgpack
 import zmq
 
 from process_harness import CLIENT, DATA, DEMO_MODEL, OTHER_CLIENT, ProcessTest, WAIT_S, pack
-from wire import BUILD, sanitized, scaled, unpack
+from wire import BUILD, held, in_some_attempt, sanitized, scaled, unpack
 
 PROGRAM = "tokenizer_proc/minisgl-tokenizer"
 VOCAB_SIZE = 2048
@@ -62,6 +62,25 @@ class TokenizerTest(ProcessTest):
         self.assertEqual(self.generate(rid="fine", prompt="Once")["type"], "accepted")
         request = self.receive(self.scheduler)
         self.assertEqual(unpack(request["reply_to"])["rid"], "fine")
+
+    def in_some_attempt(self, attempt):
+        """As the function of that name, each with processes and sockets of its own."""
+
+        def attempt_anew():
+            self.tearDown()
+            self.setUp()
+            attempt()
+
+        in_some_attempt(attempt_anew)
+
+    def slow_client(self):
+        """Each answer that it reads is one that the tokenizer may send."""
+        slow = self.context.socket(zmq.DEALER)
+        self.sockets.append(slow)
+        slow.rcvhwm = 1
+        slow.setsockopt(zmq.ROUTING_ID, OTHER_CLIENT)
+        slow.connect(self.endpoint("front"))
+        return slow
 
     def stats(self):
         return json.loads(self.ask(self.control, type="stats")["info"])
@@ -356,29 +375,39 @@ class Aborts(TokenizerTest):
 
 class Pressure(TokenizerTest):
     def test_a_long_prompt_does_not_hold_up_other_clients(self):
+        self.in_some_attempt(self.ask_beside_a_long_prompt)
+
+    def ask_beside_a_long_prompt(self):
         self.serve("--tokenizer-threads", "2")
         other = self.socket(zmq.DEALER, "front", identity=OTHER_CLIENT)
         self.ask(other, type="tokenize", rid="warm", prompt="x")
         text = "".join(f"word{i} " for i in range(1200000))
         self.client.send(pack(type="tokenize", rid="long", prompt=text))
-        longest = 0.0
+        longest, began = 0.0, time.monotonic()
         while not self.client.poll(0):
             start = time.monotonic()
             self.ask(other, type="tokenize", rid="short", prompt="Once upon a time")
             longest = max(longest, time.monotonic() - start)
-        self.assertLess(longest, scaled(0.2))
+        self.assertLess(longest, (time.monotonic() - began) / 4)
         self.assertEqual(self.receive(self.client)["rid"], "long")
         print(f"longest wait beside a prompt of {len(text) >> 20} MB: {longest * 1000:.1f} ms")
 
     def test_trees_of_many_values_cost_bounded_time_and_memory(self):
+        self.in_some_attempt(self.plant_trees)
+
+    def plant_trees(self):
         self.serve("--tokenizer-threads", "1")
         messages = '[{"role":"user","content":"a"}]'
+        began = time.monotonic()
+        text = '{"x":"' + "1," * 8_000_000 + '"}'
+        self.assertEqual(self.ask(self.client, type="render", rid="r", messages=messages, kwargs=text)["type"], "result")
+        of_one_value = time.monotonic() - began
         began = time.monotonic()
         values = '{"x":[' + '{"a":1},' * 400_000 + "{}]}"
         self.assertEqual(self.ask(self.client, type="render", rid="r", messages=messages, kwargs=values)["type"], "result")
         self.assert_refused("invalid_request", "too many values", messages=messages, kwargs='{"x":[' + "1," * 8_000_000 + "1]}")
         self.assert_refused("too_long", "the limit is", messages=messages, kwargs='{"x":[' + "1," * 9_000_000 + "1]}")
-        self.assertLess(time.monotonic() - began, scaled(5))
+        self.assertLess(time.monotonic() - began, 100 * of_one_value)
         self.assert_works()
 
     def test_more_than_may_wait_is_refused_as_overloaded(self):
@@ -400,13 +429,22 @@ class Pressure(TokenizerTest):
         self.assert_works()
 
     def test_aborts_wait_only_behind_their_request_and_within_the_bound(self):
+        self.in_some_attempt(self.abort_behind_a_long_prompt)
+
+    def abort_behind_a_long_prompt(self):
+        """Sent at once, so that they come while the prompt is at work."""
         self.serve("--max-pending-mib", "16", "--tokenizer-threads", "1")
+        self.client.sndhwm = 0
+        self.client.disconnect(self.endpoint("front"))
+        self.client.connect(self.endpoint("front"))
         text = "".join(f"word{i} " for i in range(1000000))
-        self.client.send(pack(type="tokenize", rid="long", prompt=text))
-        self.client.send(pack(type="generate", rid="target", prompt="x"))
-        for i in range(4000):
-            self.client.send(pack(type="abort", rid="behind", target="target"))
-            self.client.send(pack(type="abort", rid="at once", uid=5))
+        self.ask(self.client, type="info", rid="connected")
+        with held(self.process.pid):
+            self.client.send(pack(type="tokenize", rid="long", prompt=text))
+            self.client.send(pack(type="generate", rid="target", prompt="x"))
+            for i in range(4000):
+                self.client.send(pack(type="abort", rid="behind", target="target"))
+                self.client.send(pack(type="abort", rid="at once", uid=5))
         answers = [self.receive(self.client) for _ in range(8002)]
         codes = [answer.get("code") for answer in answers if answer["rid"] == "behind"]
         self.assertEqual((len(codes), set(codes)), (4000, {None, "overloaded"}))
@@ -439,6 +477,9 @@ class Pressure(TokenizerTest):
         self.assertEqual(self.stats()["answers_lost"], 0)
 
     def test_what_waited_goes_as_fast_as_the_client_reads(self):
+        self.in_some_attempt(self.read_what_waited)
+
+    def read_what_waited(self):
         self.serve()
         number = 30000
         for i in range(number):
@@ -453,13 +494,20 @@ class Pressure(TokenizerTest):
     # What waits unread may do so for a second: a tokenizer this slow takes longer to have too much waiting.
     @unittest.skipIf(sanitized.TIME_SCALE >= 10, "not under ThreadSanitizer")
     def test_a_client_with_many_answers_unread_is_overloaded_and_loses_none(self):
+        self.in_some_attempt(self.leave_many_answers_unread)
+
+    def leave_many_answers_unread(self):
         self.serve()
-        number = 0
+        slow, answers, number = self.slow_client(), [], 0
         while not self.stats()["errors"]:
             for _ in range(100):
-                self.client.send(pack(type="tokenize", rid=f"{number}", prompt="x " * 3000))
+                slow.send(pack(type="tokenize", rid=f"{number}", prompt="x " * 3000))
                 number += 1
-        answers = [self.receive(self.client) for _ in range(number)]
+            answers += [self.receive(slow) for _ in range(30)]  # so none waits for a second
+            self.assertEqual(self.stats()["answers_lost"], 0)
+        while len(answers) < number:
+            self.assertTrue(slow.poll(scaled(10000)))
+            answers.append(self.receive(slow))
         self.assertEqual(len({answer["rid"] for answer in answers}), number)
         self.assertEqual({answer.get("code") for answer in answers}, {None, "overloaded"})
         self.assertIn("read the answers", [answer["message"] for answer in answers if "code" in answer][0])
@@ -468,12 +516,7 @@ class Pressure(TokenizerTest):
 
     def test_a_client_that_floods_and_hardly_reads_takes_bounded_memory_and_holds_up_nobody(self):
         self.serve()
-        slow = self.context.socket(zmq.DEALER)
-        self.sockets.append(slow)
-        slow.rcvhwm = 1  # so that each answer read is one that the tokenizer may send
-        slow.setsockopt(zmq.ROUTING_ID, OTHER_CLIENT)
-        slow.connect(self.endpoint("front"))
-        most, longest = 0, 0.0
+        slow, most, waits = self.slow_client(), 0, []
         for i in range(400000):
             slow.send(pack(type="tokenize", rid=f"{i:0128}", prompt="x"))
             if i % 20 == 0 and slow.poll(0):  # it does read
@@ -481,13 +524,14 @@ class Pressure(TokenizerTest):
             if i % 2000 == 0:
                 began = time.monotonic()
                 self.ask(self.client, type="tokenize", rid="r", prompt="Once upon a time")
-                longest = max(longest, time.monotonic() - began)
+                waits.append(time.monotonic() - began)
                 most = max(most, self.stats()["answers_unsent_bytes"])
-        self.assertLess(longest, scaled(0.5))
+        waits.sort()  # a flood would hold up most of them, a process that stands still for a moment some
+        self.assertLess(waits[len(waits) * 3 // 4], scaled(0.5))
         self.assertLess(most, 80 << 20)
         self.assertGreater(self.stats()["answers_lost"], 0)
         self.assertEqual(self.receive(self.scheduler), {"type": "abort", "v": 1, "run": 7, "client": OTHER_CLIENT})
-        print(f"beside a flood: longest wait {longest * 1000:.1f} ms, at most {most >> 10} KiB of answers kept")
+        print(f"beside a flood: longest wait {waits[-1] * 1000:.1f} ms, at most {most >> 10} KiB of answers kept")
 
     def test_a_client_that_does_not_read_at_all_loses_its_answers_and_its_requests(self):
         self.serve()
@@ -525,7 +569,7 @@ class Pressure(TokenizerTest):
         for i in range(200):
             client = self.socket(zmq.DEALER, "front", identity=bytes([1 + i]) * 16)
             client.send(pack(type="generate", rid="r", prompt="bye"))
-            client.close(200)
+            client.close(int(WAIT_S * 1000))
         for _ in range(200):
             self.receive(self.scheduler)
         self.assert_works()
@@ -559,14 +603,17 @@ class Life(TokenizerTest):
             self.client.send(pack(type="generate", rid="r", prompt=""))
         self.assertGreater(self.stats()["answers_unsent"], 0)
         self.assertTrue(self.ask(self.control, type="drain")["ok"])
-        self.assertEqual(self.process.wait(scaled(5)), 0)
+        self.assertEqual(self.process.wait(WAIT_S), 0)
 
     def test_a_drain_waits_for_the_scheduler_and_then_takes_no_aborts(self):
+        self.in_some_attempt(self.drain_without_a_scheduler)
+
+    def drain_without_a_scheduler(self):
         self.scheduler.close(0)
         self.serve()
         uids = [self.generate(rid=f"{i}", prompt="Once")["uid"] for i in range(100)]  # more than ZeroMQ takes
         self.assertTrue(self.ask(self.control, type="drain")["ok"])
-        deadline = time.monotonic() + scaled(5)
+        deadline = time.monotonic() + WAIT_S
         num_aborts = 0
         while self.ask(self.client, type="abort", rid="a", uid=uids[0])["type"] == "result":
             self.assertLess(time.monotonic(), deadline)
@@ -583,11 +630,10 @@ class Life(TokenizerTest):
         for _ in range(5):
             self.serve()
             self.assertEqual(self.generate(rid="a", prompt="Once")["type"], "accepted")
-            self.process.send_signal(signal.SIGSTOP)  # so that most often all of it is there at once
-            for _ in range(64):
-                self.client.send(pack(type="generate", rid="r", prompt="Once"))
-            self.control.send(pack(type="drain"))
-            self.process.send_signal(signal.SIGCONT)
+            with held(self.process.pid):  # so that most often all of it is there at once
+                for _ in range(64):
+                    self.client.send(pack(type="generate", rid="r", prompt="Once"))
+                self.control.send(pack(type="drain"))
             self.assertTrue(self.receive(self.control)["ok"])
             self.assertEqual(self.process.wait(WAIT_S), 0)
             self.client.close(0)  # it would be a client of the next one
@@ -599,18 +645,26 @@ class Life(TokenizerTest):
             self.assertFalse(os.path.exists(self.endpoint("front")[6:]))
 
     def test_a_signal_under_load_ends_it_in_time_and_everybody_is_told(self):
+        self.in_some_attempt(self.end_it_under_load)
+
+    def end_it_under_load(self):
         self.serve("--tokenizer-threads", "1")
         text = "".join(f"word{i} " for i in range(1200000))
         for i in range(8):
             self.client.send(pack(type="tokenize", rid=f"{i}", prompt=text))
         self.assertEqual(self.receive(self.client)["rid"], "0")
+        began = time.monotonic()
         self.assertEqual(self.stop(self.process), 0)
+        self.assertLess(time.monotonic() - began, scaled(3))
         answers = [self.receive(self.client) for _ in range(7)]
         self.assertEqual([answer["rid"] for answer in answers], [f"{i}" for i in range(1, 8)])
         # How many were ready in time is the machine's business.
         self.assertLessEqual({answer.get("code") for answer in answers}, {None, "shutting_down"})
 
     def test_an_impatient_second_signal_ends_it_at_once(self):
+        self.in_some_attempt(self.signal_it_twice)  # after a second the first one ends it
+
+    def signal_it_twice(self):
         self.serve("--tokenizer-threads", "1")
         text = "".join(f"word{i} " for i in range(1200000))
         for i in range(8):
@@ -620,9 +674,12 @@ class Life(TokenizerTest):
         while "draining" not in self.process.stderr.readline():
             pass
         self.process.send_signal(signal.SIGTERM)  # another kind: passed on by a launcher, no impatience
-        self.assertEqual(self.stop(self.process, signal.SIGINT, within_s=0.5), 130)
+        self.assertEqual(self.stop(self.process, signal.SIGINT), 130)
 
     def test_requests_on_the_way_at_a_signal_arrive(self):
+        self.in_some_attempt(self.end_it_with_requests_on_the_way)  # it leaves them a second
+
+    def end_it_with_requests_on_the_way(self):
         self.serve()
         for i in range(500):
             self.client.send(pack(type="generate", rid=f"{i}", prompt="Once upon a time"))
@@ -633,6 +690,7 @@ class Life(TokenizerTest):
         answers = [self.receive(self.client) for _ in range(499)]
         accepted = 1 + sum(answer["type"] == "accepted" for answer in answers)
         for _ in range(accepted):
+            self.assertTrue(self.scheduler.poll(scaled(10000)))
             self.receive(self.scheduler)
         self.assert_silent(self.scheduler)
 
