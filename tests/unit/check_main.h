@@ -31,7 +31,7 @@ static inline int check_run(const char *name, void (*before)(void), void (*after
     TCase *tcase = tcase_create(name);
 
     tcase_add_checked_fixture(tcase, before, after);
-    tcase_set_timeout(tcase, 300);
+    tcase_set_timeout(tcase, 1200);
     for (size_t i = 0; i < num_tests; i++)
         tcase_add_test(tcase, tests[i]);
     return check_run_case(name, tcase);

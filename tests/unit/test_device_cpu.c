@@ -176,10 +176,11 @@ START_TEST(a_record_is_waited_for_again)
 }
 END_TEST
 
-/* Fixed delays: the time is known; random ones: the order stays. Putting takes none of it. */
-static void check_delay(bool random_delay)
+enum { NUM_OPS = 20, DELAY_NS = 2000000 };
+
+/* Fixed delays: the time is known; random ones: the order stays. Returns how long putting took. */
+static int64_t check_delay(bool random_delay)
 {
-    enum { NUM_OPS = 20, DELAY_NS = 2000000 };
     struct device *device = open_device((struct device_args){
         .num_threads = 1, .op_delay_ns = DELAY_NS, .op_delay_random = random_delay});
     struct stream *stream = open_stream(device);
@@ -188,19 +189,27 @@ static void check_delay(bool random_delay)
 
     for (int i = 1; i <= NUM_OPS; i++)
         ck_assert_int_eq(dev->fill(stream, &data, (uint8_t)i, 1).code, STATUS_OK);
-    ck_assert_int_lt(clock_now_ns() - start, NUM_OPS * (int64_t)DELAY_NS / 2);
+    int64_t put_ns = clock_now_ns() - start;
     ck_assert_int_eq(dev->stream_sync(stream).code, STATUS_OK);
     if (!random_delay)
         ck_assert_int_ge(clock_now_ns() - start, NUM_OPS * (int64_t)DELAY_NS);
     ck_assert_uint_eq(data, NUM_OPS);
     dev->stream_destroy(&stream);
     dev->close(&device);
+    return put_ns;
 }
 
+/* Putting takes none of it; the host may stand still within some of the attempts. */
 START_TEST(op_delay_holds_the_device_and_not_the_host)
 {
-    check_delay(false);
-    check_delay(true);
+    for (int random_delay = 0; random_delay <= 1; random_delay++) {
+        int64_t best_ns = INT64_MAX;
+        for (int i = 0; i < 5; i++) {
+            int64_t put_ns = check_delay(random_delay);
+            best_ns = put_ns < best_ns ? put_ns : best_ns;
+        }
+        ck_assert_int_lt(best_ns, NUM_OPS * (int64_t)DELAY_NS / 2);
+    }
 }
 END_TEST
 

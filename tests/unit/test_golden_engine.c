@@ -275,7 +275,7 @@ int main(void)
     Suite *suite = suite_create("golden_engine");
     TCase *tcase = tcase_create("golden_engine");
 
-    tcase_set_timeout(tcase, 300);
+    tcase_set_timeout(tcase, 1200);
     tcase_add_loop_test(tcase, tiny_models_every_way, 0, GOLDEN_NUM_TINY * NUM_WAYS);
     tcase_add_loop_test(tcase, demo_model, 0, NUM_WAYS);
     tcase_add_loop_test(tcase, random_delays_change_no_answer, 0, 4);
@@ -283,7 +283,7 @@ int main(void)
     tcase_add_test(tcase, bfloat16_stays_near_float32);
     suite_add_tcase(suite, tcase);
     TCase *real = tcase_create("smollm2");
-    tcase_set_timeout(real, 300);
+    tcase_set_timeout(real, 1200);
     tcase_add_test(real, smollm2);
     suite_add_tcase(suite, real);
     SRunner *runner = srunner_create(suite);

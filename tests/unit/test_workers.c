@@ -141,7 +141,7 @@ START_TEST(all_that_is_pushed_comes_back_done)
         workers_push(workers, make_job(&generate, (uint64_t)i + 1));
     while (num_done < NUM_JOBS) {
         struct pollfd item = {.fd = workers_fd(workers), .events = POLLIN};
-        ck_assert_int_eq(poll(&item, 1, 10000), 1);
+        ck_assert_int_eq(poll(&item, 1, 60000), 1);
         struct job *next, *job = workers_take_done(workers);
         for (; job; job = next) {
             next = job->next;
@@ -152,7 +152,7 @@ START_TEST(all_that_is_pushed_comes_back_done)
             job_destroy(&job);
         }
     }
-    ck_assert(workers_stop(&workers, 5000));
+    ck_assert(workers_stop(&workers, 60000));
     ck_assert_ptr_null(workers);
 }
 END_TEST
@@ -166,7 +166,7 @@ START_TEST(stopping_frees_what_was_not_taken_back)
     ck_assert_int_eq(workers_start(2, &ids_only, &workers).code, STATUS_OK);
     for (int i = 0; i < 100; i++)
         workers_push(workers, make_job(&generate, 1));
-    ck_assert(workers_stop(&workers, 5000));
+    ck_assert(workers_stop(&workers, 60000));
     ck_assert(workers_stop(&workers, 0)); /* of nothing */
 }
 END_TEST
