@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import wire
-from wire import ROOT, scaled, wait_until
+from wire import PATIENCE, ROOT, scaled, wait_until
 
 FAKES = {
     "dpkg-query": "echo installed",
@@ -36,7 +36,7 @@ def test_scripts_say_how_they_are_used():
         command = [ROOT / script, "--help"]
         if script.endswith(".py"):
             command.insert(0, sys.executable)
-        done = subprocess.run(command, capture_output=True, text=True, timeout=scaled(60))
+        done = subprocess.run(command, capture_output=True, text=True, timeout=scaled(2 * PATIENCE))
         assert done.returncode == 0 and script.rpartition("/")[2] in done.stdout and not done.stderr, (script, done)
 
 
@@ -53,7 +53,7 @@ def clone():
 
 
 def check(setup, env):
-    done = subprocess.run([setup, "--check"], env=env, capture_output=True, text=True, timeout=scaled(20))
+    done = subprocess.run([setup, "--check"], env=env, capture_output=True, text=True, timeout=scaled(PATIENCE))
     return done.returncode, done.stderr
 
 
@@ -69,8 +69,8 @@ def test_a_second_one_waits_for_the_first():
     assert "waiting for it" in second.stderr.readline()
     assert log.read_text() == "begin\n"
     (folder / "ninja.end").touch()
-    assert first.wait(scaled(20)) == 0
-    second.communicate(timeout=scaled(20))
+    assert first.wait(scaled(PATIENCE)) == 0
+    second.communicate(timeout=scaled(PATIENCE))
     assert second.returncode == 0 and log.read_text() == "begin\nend\n" * 2, log.read_text()
     assert check(setup, env) == (0, "setup: nothing is missing\n")
 
