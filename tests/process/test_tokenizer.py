@@ -383,12 +383,18 @@ class Pressure(TokenizerTest):
         self.ask(other, type="tokenize", rid="warm", prompt="x")
         text = "".join(f"word{i} " for i in range(1200000))
         self.client.send(pack(type="tokenize", rid="long", prompt=text))
-        longest, began = 0.0, time.monotonic()
+        while not self.stats()["pending"] and not self.client.poll(0):
+            pass
+        waits, began = [0.0], time.monotonic()
         while not self.client.poll(0):
             start = time.monotonic()
             self.ask(other, type="tokenize", rid="short", prompt="Once upon a time")
-            longest = max(longest, time.monotonic() - start)
-        self.assertLess(longest, (time.monotonic() - began) / 4)
+            waits.append(time.monotonic() - start)
+        took = time.monotonic() - began
+        # Behind the prompt there would be one wait, about as long as it. One may be long, in which the process stood still.
+        *others, longest = sorted(waits)
+        self.assertGreater(sum(others), took / 4)
+        self.assertLess(others[-1], took / 4)
         self.assertEqual(self.receive(self.client)["rid"], "long")
         print(f"longest wait beside a prompt of {len(text) >> 20} MB: {longest * 1000:.1f} ms")
 
