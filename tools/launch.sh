@@ -424,19 +424,22 @@ for process in "${processes[@]}"; do
     done
 done
 
+# From here on a child that is killed is said by say(); bash would print its whole command besides.
+exec 2>/dev/null
+
 if [ -z "$interrupted" ]; then
-    cat >"$run_dir/run.json.new" <<EOF
+    cat >"$run_dir/run.json.new" 2>&"$err" <<EOF
 {"name": "$name", "run": $run, "pid": $$, "model": "$json_model",
  "endpoints": {"tokenizer": "$json_ipc/front.ipc", "detokenizer": "$json_ipc/reply.ipc",
   "tokenizer_control": "$json_ipc/tokenizer.control.ipc", "scheduler_control": "$json_ipc/scheduler.control.ipc",
   "detokenizer_control": "$json_ipc/detokenizer.control.ipc"}}
 EOF
-    mv "$run_dir/run.json.new" "$run_dir/run.json"
+    mv "$run_dir/run.json.new" "$run_dir/run.json" 2>&"$err"
 
     if [ $mode = once ]; then
         status=0
         MINISGL_RUN_DIR=$run_parent "$client" generate "$once_text" --name "$name" "${client_args[@]}" \
-            <&0 {lock}>&- {err}>&- &
+            <&0 2>&"$err" {lock}>&- {err}>&- &
         answer=$!
         wait $answer || status=$?
         if [ -n "$interrupted" ]; then
@@ -461,7 +464,7 @@ EOF
         trap - EXIT
         exec 3>&-
     else
-        printf '%s\n' "$say_ready"
+        printf '%s\n' "$say_ready" 2>&"$err"
     fi
 fi
 
@@ -476,9 +479,9 @@ while [ -z "$interrupted" ]; do
         tick=$!
     fi
     [ -n "$interrupted" ] || wait -n "${pid[@]}" "$tick" || true
-done 2>/dev/null # bash would print the command of a child that was killed
+done
 [ -z "$tick" ] || kill "$tick" 2>/dev/null || true
 [ "$mode" != once ] || { stop_all; exit 130; } # before the text was there
 trap 'say "stopping at once"; stop_all 1; exit 130' INT TERM
-stop_in_order 2>/dev/null
+stop_in_order
 exit 0

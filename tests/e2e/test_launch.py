@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 
-from server import BUILD, CLIENT, PATIENCE, PROCESSES, ROOT, Server, golden, run, DEMO, scaled, wait_until
+from server import BUILD, CLIENT, PATIENCE, PROCESSES, ROOT, Server, golden, held, run, DEMO, scaled, wait_until
 
 LAUNCH = str(ROOT / "tools/launch.sh")
 
@@ -245,6 +245,19 @@ def test_a_dead_child_stops_all_and_is_named():
             assert f"minisgl-{victim} ended (signal 9)" in words, words
             assert "Killed" not in words, words
             wait_gone(pids)
+
+
+def test_a_child_that_dies_at_the_moment_of_readiness_is_named():
+    """The launcher has not begun to watch; bash has its own words for a job that was killed."""
+    for victim in PROCESSES:
+        with Server("--device", "sim", wait=False) as server:
+            while not (server.run_dir / "run.json").exists():
+                assert server.process.poll() is None
+            with held(server.process.pid):
+                os.kill(server.pid(victim), signal.SIGKILL)
+            assert server.process.wait(timeout=scaled(PATIENCE)) == 1
+            words = server.process.stderr.read()
+            assert f"minisgl-{victim} ended (signal 9)" in words and "Killed" not in words, words
 
 
 def test_what_a_server_in_the_background_died_of_is_kept():
