@@ -428,7 +428,7 @@ done
 exec 2>/dev/null
 
 if [ -z "$interrupted" ]; then
-    cat >"$run_dir/run.json.new" 2>&"$err" <<EOF
+    cat 2>&"$err" >"$run_dir/run.json.new" <<EOF
 {"name": "$name", "run": $run, "pid": $$, "model": "$json_model",
  "endpoints": {"tokenizer": "$json_ipc/front.ipc", "detokenizer": "$json_ipc/reply.ipc",
   "tokenizer_control": "$json_ipc/tokenizer.control.ipc", "scheduler_control": "$json_ipc/scheduler.control.ipc",
