@@ -7,7 +7,7 @@
 
 #include <cuda.h>
 
-#include "kernels/cuda/copy_async.cuh"
+#include "kernels/cuda/cuda_util.cuh"
 
 #if __CUDA_ARCH__ >= 900
 

@@ -5,21 +5,17 @@
 
 #include "kernels/cuda/linear_split.cuh"
 
-enum { MAX_TOKENS = 512, MAX_PLANS = 32, MAX_FEATURES = 512, MAX_PARTS = 8 };
+enum {
+    MAX_TOKENS = 512,
+    MAX_RANKS = 8,      /* blocks of a cluster, on every card that has them */
+    MAX_FEATURES = 512, /* of a block: a tile of W is half of them, and has 256 rows at most */
+    MAX_PLANS = 32,
+};
 
 /* F: enough of them for nearly as many blocks as multiprocessors, whatever the layer. */
 static const int widths[] = {32, 64, 80, 96, 112, 128, 136};
 
-enum { NUM_WIDTHS = sizeof(widths) / sizeof(widths[0]), NUM_WAYS = NUM_WIDTHS * 48 * MAX_PARTS };
-
-/* The i-th of all ways. */
-static int number_of(int i)
-{
-    int j = i / NUM_WIDTHS, width = widths[i % NUM_WIDTHS];
-    int groups = 1 + j % 4, ranks = 1 << j / 4 % 4, depth = 1 << j / 16 % 3, parts = 1 + j / 48;
-
-    return width / 8 | groups << 5 | ranks << 8 | depth << 12 | parts << 15;
-}
+enum { NUM_WIDTHS = sizeof(widths) / sizeof(widths[0]) };
 
 static bool is_width(int width)
 {
@@ -33,23 +29,23 @@ static bool is_width(int width)
 bool linear_split_plan(const struct device *device, const struct layer_args *a, int number,
                        struct plan *out)
 {
-    int groups = number >> 5 & 7, depth = number >> 12 & 7, parts = number >> 15;
+    int groups = number >> 5 & 7, depth = number >> 12 & 7, spans = number >> 15;
     int tiles = ceil_div(a->num_tokens, TOKENS), chunks, stage, sums, fold;
     int room = device->max_shared_bytes - STATIC_SHARED - TILE_ALIGNMENT;
     struct plan plan = {(number & 31) * 8, number >> 8 & 15};
     struct split *split = &plan.split;
 
-    if (parts < 1)
+    if (spans < 1 || spans > tiles)
         return false;
-    split->token_parts = parts;
-    split->token_tiles = ceil_div(tiles, parts);
+    split->token_spans = spans;
+    split->token_tiles = ceil_div(tiles, spans);
     split->features = plan.width * groups;
     split->depth = depth;
     split->num_chunks = ceil_div(a->weight->k, TILE_K);
     plan.num_groups = groups * split->token_tiles * depth;
     if (!is_width(plan.width) || split->features % 16 || split->features > MAX_FEATURES ||
-        ceil_div(tiles, split->token_tiles) != parts || groups < 1 || depth < 1 ||
-        plan.num_groups > MAX_GROUPS || plan.ranks < 1 || plan.ranks > 8 ||
+        ceil_div(tiles, split->token_tiles) != spans || groups < 1 || depth < 1 ||
+        plan.num_groups > MAX_GROUPS || plan.ranks < 1 || plan.ranks > MAX_RANKS ||
         (plan.ranks & (plan.ranks - 1)) || split->num_chunks / plan.ranks < depth)
         return false;
     stage = stage_bytes(split);
@@ -105,10 +101,13 @@ static double plan_cost(const struct device *device, const struct layer_args *a,
     const struct split *split = &plan->split;
     double sms = device->num_sms, ranks = plan->ranks;
     int chunks = ceil_div(split->num_chunks, plan->ranks);
-    int blocks = ceil_div(a->weight->n, split->features) * split->token_parts * plan->ranks;
-    int tokens = ceil_div(a->num_tokens, split->token_parts); /* about what a block has */
-    int per_sm = 2 * (plan->shared_bytes + STATIC_SHARED) <= device->max_shared_bytes ? 2 : 1;
-    int at_once = device->num_sms / plan->ranks * plan->ranks * per_sm;
+    int blocks = ceil_div(a->weight->n, split->features) * split->token_spans * plan->ranks;
+    int tokens = min(a->num_tokens, split->token_tiles * TOKENS); /* of a block */
+    bool is_small = 2 * (plan->shared_bytes + STATIC_SHARED) <= device->max_shared_bytes;
+    int per_sm = is_small && plan->num_groups <= 2 ? 2 : 1; /* two of more lack registers */
+    /* A cluster stays within one of the card's groups of 16 or 18 multiprocessors. */
+    int sms_at_once = plan->ranks > 2 ? device->num_sms / 16 * 16 : device->num_sms;
+    int at_once = sms_at_once * per_sm;
     double bytes = 2.0 * chunks * TILE_K * (split->features / 2.0 + tokens);
     double load = fmax(bytes / 50, bytes * fmin(blocks, at_once) / (40 * sms));
     double steps = chunks * (TILE_K / 16.0) / split->depth;
@@ -121,34 +120,49 @@ static double plan_cost(const struct device *device, const struct layer_args *a,
     return ceil_div(blocks, at_once) * cost;
 }
 
+/* The likeliest so far, in order. */
+struct plans {
+    double costs[MAX_PLANS];
+    int *numbers;
+    int num, max;
+};
+
+static void consider(const struct device *device, const struct layer_args *a, int number,
+                     struct plans *plans)
+{
+    int at = plans->num;
+    struct plan plan;
+    double cost;
+
+    if (!linear_split_plan(device, a, number, &plan))
+        return;
+    cost = plan_cost(device, a, &plan);
+    while (at > 0 && plans->costs[at - 1] > cost)
+        at--;
+    if (at >= plans->max)
+        return;
+    plans->num = min(plans->num + 1, plans->max);
+    for (int i = plans->num - 1; i > at; i--) {
+        plans->costs[i] = plans->costs[i - 1];
+        plans->numbers[i] = plans->numbers[i - 1];
+    }
+    plans->costs[at] = cost;
+    plans->numbers[at] = number;
+}
+
 int linear_split_plans(const struct device *device, const struct layer_args *a, int *out, int max)
 {
-    double costs[MAX_PLANS];
-    int num = 0;
+    struct plans plans = {{}, out, 0, min(max, (int)MAX_PLANS)};
+    int num_spans = ceil_div(a->num_tokens, TOKENS);
 
     if (!can(device, a))
         return 0;
-    max = max < MAX_PLANS ? max : (int)MAX_PLANS;
-    for (int i = 0; i < NUM_WAYS; i++) {
-        int number = number_of(i);
-        struct plan plan;
-        double cost;
-        int at = num;
-
-        if (!linear_split_plan(device, a, number, &plan))
-            continue;
-        cost = plan_cost(device, a, &plan);
-        while (at > 0 && costs[at - 1] > cost)
-            at--;
-        if (at >= max)
-            continue;
-        num = num < max ? num + 1 : max;
-        for (int j = num - 1; j > at; j--) {
-            costs[j] = costs[j - 1];
-            out[j] = out[j - 1];
-        }
-        costs[at] = cost;
-        out[at] = number;
-    }
-    return num;
+    for (int i = 0; i < NUM_WIDTHS; i++)
+        for (int groups = 1; groups <= MAX_GROUPS; groups++)
+            for (int ranks = 1; ranks <= MAX_RANKS; ranks *= 2)
+                for (int depth = 1; depth <= MAX_GROUPS; depth *= 2)
+                    for (int spans = 1; spans <= num_spans; spans++)
+                        consider(device, a, split_number(widths[i], groups, ranks, depth, spans),
+                                 &plans);
+    return plans.num;
 }

@@ -1,15 +1,16 @@
 /*
  * linear_split.cu - y = x W^T + bias (or y += ...) for up to 512 tokens in bfloat16 on Hopper: one
- * read of W, by blocks that are all at work at once, with k split over the blocks of a cluster.
+ * read of W from memory, by blocks that are all at work at once, with k split over the blocks of a
+ * cluster.
  *
- * Grid: a cluster computes some features of some tokens, of which there are P parts; the parts of
- * the same features are neighbours, so that W is read once. Its rank r sums chunks r * C / S to (r
- * + 1) * C / S of the C chunks of 64 elements of k (S ranks). In a block one
- * warp asks the copy engine for tiles of W and of x, which go round in a ring of stages; the others
- * stand in warpgroups, one for each 64 tokens and each F features, and multiply on the tensor
- * cores. At the end the ranks deal out the tokens, token t to rank t % S: each adds up its tokens'
- * sums, which it reads from every rank's shared memory, in the order of ranks. So no sum passes
- * through memory, nothing follows but the next layer, and the result is the same every time.
+ * Grid: the tokens are cut into P spans; cluster c has span c % P and block c / P of the features,
+ * so that those who read the same W are neighbours. Its rank r sums chunks r * C / S to (r + 1) * C
+ * / S of the C chunks of 64 elements of k (S ranks). In a block two warps ask the copy engine for
+ * tiles of W and of x, which go round in a ring of stages; the others stand in warpgroups, one for
+ * each 64 tokens and each F features, and multiply on the tensor cores. At the end the ranks deal
+ * out the tokens, token t to rank t % S: each adds up its tokens' sums, which it reads from every
+ * rank's shared memory, in the order of ranks. So no sum passes through memory, nothing follows but
+ * the next layer, and the result is the same every time.
  *
  * The first tiles of W are asked for before the kernel waits for the one that makes x (programmatic
  * dependent launch): weights never change. For layers of a few MB these are all of W, and what the
@@ -18,9 +19,9 @@
  * Of a gated layer (gate_up of ops.h) half of a block's features are gates, and the others the ups
  * that belong to them; y has half as many.
  *
- * A shape can be split in several ways. More ranks, or more parts and more features for each: less
- * of x for each block, but more sums to send, or more of W. linear_plan.cu lists the likeliest;
- * linear.cu times them.
+ * A shape can be split in several ways. With more ranks, or more spans and more features for each,
+ * a block has less of x to read, but more sums to send, or more of W to read. linear_plan.cu lists
+ * the likeliest; linear.cu times them.
  */
 #include "kernels/cuda/cluster.cuh"
 #include "kernels/cuda/linear_split.cuh"
@@ -28,7 +29,7 @@
 #include "kernels/cuda/wgmma.cuh"
 
 struct split_args {
-    CUtensorMap weight, x; /* tiles of half a block's features; tiles of a part's tokens */
+    CUtensorMap weight, x; /* tiles of half a block's features; tiles of a span's tokens */
     const __nv_bfloat16 *bias;
     void *y;
     int n, num_tokens; /* n: features of y */
@@ -330,8 +331,8 @@ static __global__ void __launch_bounds__(MAX_GROUPS *WARPGROUP + 2 * WARP, 1)
     uint2 old[OLDS] = {};
     struct column column;
 
-    part.first_token = cluster % split->token_parts * split->token_tiles * TOKENS;
-    part.first_feature = cluster / split->token_parts * split->features / (a.is_gated ? 2 : 1);
+    part.first_token = cluster % split->token_spans * split->token_tiles * TOKENS;
+    part.first_feature = cluster / split->token_spans * split->features / (a.is_gated ? 2 : 1);
     part.begin = split->num_chunks * part.rank / part.ranks;
     part.end = split->num_chunks * (part.rank + 1) / part.ranks;
     __syncthreads();
@@ -372,7 +373,7 @@ static cudaError_t launch_split(struct stream *stream, const struct split_args *
                                 const struct plan *plan)
 {
     int features = args->split.features / (args->is_gated ? 2 : 1); /* of y */
-    int blocks = ceil_div(args->n, features) * args->split.token_parts * plan->ranks;
+    int blocks = ceil_div(args->n, features) * args->split.token_spans * plan->ranks;
     cudaError_t error =
         cudaFuncSetAttribute(linear_split_kernel<F>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              stream->device->max_shared_bytes - STATIC_SHARED);
@@ -429,8 +430,11 @@ struct status linear_split_launch(struct stream *stream, const struct layer_args
     case 128:
         error = launch_split<128>(stream, &args, &plan);
         break;
-    default:
+    case 136:
         error = launch_split<136>(stream, &args, &plan);
+        break;
+    default:
+        error = cudaErrorInvalidValue; /* widths[] of linear_plan.cu has one that is not here */
     }
     return cuda_launched(stream, error, "linear");
 }

@@ -11,13 +11,13 @@ enum {
     MAX_STAGES = 16,
     TOKENS = 64,    /* of a warpgroup */
     MAX_GROUPS = 4, /* warpgroups of a block */
-    PITCH_PAD = 8,  /* floats, so that sums of 8 tokens meet no bank twice */
+    PITCH_PAD = 8,  /* floats, so that sums of 8 tokens meet no bank twice, but with 2 ranks */
 };
 
 /* How a layer is cut. F: the features of a warpgroup, its template argument. */
 struct split {
     int features;    /* of a block: a multiple of F and of 16 */
-    int token_parts; /* blocks side by side over tokens */
+    int token_spans; /* clusters side by side over tokens */
     int token_tiles; /* of a block, of TOKENS each */
     int depth;       /* warpgroups that take turns at a block's chunks of k */
     int num_chunks;  /* of k, for all ranks together */
@@ -26,16 +26,19 @@ struct split {
     int num_stages;
 };
 
-/*
- * A way to split a layer. Its number says it all: F / 8 in 5 bits, the warpgroups side by side over
- * features in 3, ranks in 4, depth in 3, and the parts of the tokens.
- */
+/* A way to split a layer. */
 struct plan {
     int width, ranks; /* width: F */
     int num_groups;   /* of a block, all of them */
     int shared_bytes;
     struct split split;
 };
+
+/* What says it all. groups: warpgroups side by side over features. */
+static inline int split_number(int width, int groups, int ranks, int depth, int token_spans)
+{
+    return width / 8 | groups << 5 | ranks << 8 | depth << 12 | token_spans << 15;
+}
 
 /* linear_plan.cu: the plan of that number, if there is one for this layer. */
 bool linear_split_plan(const struct device *device, const struct layer_args *args, int number,

@@ -12,6 +12,7 @@
 #include <cudaTypedefs.h>
 
 #include "kernels/cuda/barrier.cuh"
+#include "kernels/cuda/copy_async.cuh"
 
 enum { TILE_K = 64, TILE_ROW_BYTES = TILE_K * 2, TILE_ALIGNMENT = 1024 };
 

@@ -205,14 +205,14 @@ START_TEST(large_products_repeat)
     const struct linear_part part = {.data = data, .dtype = DTYPE_BF16, .n = N};
     const struct linear_source source = {
         .parts = &part, .num_parts = 1, .k = K, .dtype = DTYPE_BF16};
-    static const int32_t tokens[] = {1, 16, 32, 64};
+    static const int32_t tokens[] = {1, 16, 32, 64, 128, 256, 512};
     struct linear_weight *weight = NULL;
 
     ck_assert_ptr_nonnull(data);
     for (size_t i = 1; i < COPIES; i++)
         memcpy(data + i * piece, data, piece);
     rig_ok(side->backend.kernels->linear_create(side->stream, &source, &weight));
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 7; i++)
         check_repeats(weight, N, K, tokens[i]);
     side->backend.kernels->linear_destroy(&weight);
     free(data);
@@ -247,7 +247,7 @@ static void *chain(struct linear_weight *weight, int32_t n, int32_t tokens, cons
 START_TEST(layers_wait_for_each_other)
 {
     enum { N = 5120, TIMES = 20 };
-    static const int32_t tokens[] = {1, 8, 16, 32, 64};
+    static const int32_t tokens[] = {1, 8, 16, 32, 64, 128, 256, 512};
     struct rig_side *side = &rig[RIG_CUDA];
     void *data = rig_host_random(DTYPE_BF16, (size_t)N * N, 0.01f);
     const struct linear_part part = {.data = data, .dtype = DTYPE_BF16, .n = N};
@@ -256,7 +256,7 @@ START_TEST(layers_wait_for_each_other)
     struct linear_weight *weight = NULL;
 
     rig_ok(side->backend.kernels->linear_create(side->stream, &source, &weight));
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 8; i++) {
         size_t len = (size_t)tokens[i] * N;
         void *x = rig_host_random(DTYPE_BF16, len, 1), *expected, *got;
 
@@ -280,7 +280,7 @@ START_TEST(gate_up_agrees)
 {
     static const int32_t shapes[][2] = {{1, 8},     {7, 13},      {36, 64},     {96, 576},
                                         {100, 200}, {1536, 1024}, {3072, 1024}, {820, 4608}};
-    static const int32_t tokens[] = {0, 1, 6, 9, 16, 17, 64, 100, 200, 256, 300};
+    static const int32_t tokens[] = {0, 1, 6, 9, 16, 17, 64, 100, 200, 256, 300, 512};
 
     for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
         for (size_t j = 0; j < sizeof(tokens) / sizeof(tokens[0]); j++) {

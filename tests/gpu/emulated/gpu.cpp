@@ -7,8 +7,10 @@
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <ucontext.h>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -31,7 +33,7 @@ struct meeting {
     int num_there, round;
 };
 
-/* A wgmma that has not been done. */
+/* A wgmma. */
 struct product {
     float *c;
     uint64_t a, b;
@@ -43,7 +45,7 @@ struct cuda_thread {
     jmp_buf next;     /* every other one */
     std::unique_ptr<unsigned char[]> stack;
     bool has_begun, is_done;
-    std::vector<std::vector<product>> groups; /* the last one is open */
+    std::vector<std::vector<struct product>> groups; /* not done yet; the last one is open */
 };
 
 struct copy {
@@ -63,32 +65,32 @@ struct block {
     unsigned number; /* in the grid */
     unsigned char *dynamic;
     const unsigned char *static_base; /* the first barrier that the kernel named */
-    barrier barriers[MAX_BARRIERS];
-    meeting all, named, warps[MAX_THREADS / WARP];
-    emulated_words words[MAX_THREADS];
-    std::vector<copy> copies; /* not done yet */
-    std::vector<cuda_thread> threads;
+    struct barrier barriers[MAX_BARRIERS];
+    struct meeting all, named, warps[MAX_THREADS / WARP];
+    struct emulated_words words[MAX_THREADS];
+    std::vector<struct copy> copies; /* not done yet */
+    std::vector<struct cuda_thread> threads;
     int current; /* whose turn it is */
     jmp_buf scheduler;
     std::minstd_rand random;
 };
 
 thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
-bool emulated_late;
+struct emulated_delays emulated_delays;
 
 /* What a kernel calls its dynamic shared memory. */
-thread_local unsigned char dynamic[DYNAMIC_SIZE];
+alignas(1024) thread_local unsigned char dynamic[DYNAMIC_SIZE];
 
-static thread_local block *self;
+static thread_local struct block *self;
 
 /* Of the launch; one runs at a time. */
 static struct {
     int cluster, num_threads;
     size_t shared_bytes;
     const std::function<void()> *kernel;
-    std::vector<std::unique_ptr<block>> blocks; /* of the cluster */
-    std::mutex mutex;                           /* for everyone */
-    meeting everyone;                           /* all threads of the cluster */
+    std::vector<std::unique_ptr<struct block>> blocks; /* of the cluster */
+    std::mutex mutex;                                  /* for everyone */
+    struct meeting everyone;                           /* all threads of the cluster */
     unsigned seed;
     std::atomic<unsigned> progress; /* changes whenever a wait is over */
 } launched;
@@ -99,7 +101,8 @@ static struct {
     abort();
 }
 
-/* Lets the others go on. (Not swapcontext(), which asks the kernel twice.) */
+/* Lets the others go on. Not by swapcontext(), which asks the kernel twice; between two calls of
+ * _setjmp() and _longjmp() no object ends its life. */
 static void pause_thread()
 {
     if (_setjmp(self->threads[self->current].next) == 0)
@@ -109,7 +112,7 @@ static void pause_thread()
 /* Until that thread pauses, or ends. */
 static void take_turn(int number)
 {
-    cuda_thread *thread = &self->threads[number];
+    struct cuda_thread *thread = &self->threads[number];
 
     self->current = number;
     threadIdx = dim3((unsigned)number);
@@ -121,7 +124,7 @@ static void take_turn(int number)
     setcontext(&thread->start);
 }
 
-static void meet(meeting *meeting, int num)
+static void meet(struct meeting *meeting, int num)
 {
     int round = meeting->round;
 
@@ -139,7 +142,7 @@ void emulated_block_sync()
     meet(&self->all, launched.num_threads);
 }
 
-void threads_sync(int num_threads)
+void emulated_threads_sync(int num_threads)
 {
     meet(&self->named, num_threads);
 }
@@ -152,7 +155,7 @@ void emulated_warp_sync()
 void emulated_cluster_sync()
 {
     std::unique_lock<std::mutex> lock(launched.mutex);
-    meeting *everyone = &launched.everyone;
+    struct meeting *everyone = &launched.everyone;
     int round = everyone->round;
 
     if (++everyone->num_there == launched.num_threads * launched.cluster) {
@@ -177,16 +180,16 @@ int emulated_cluster_size()
     return launched.cluster;
 }
 
-const emulated_words *emulated_exchange(const uint32_t *words, int num)
+const struct emulated_words *emulated_exchange(const uint32_t *words, int num)
 {
-    memcpy(self->words[self->current], words, (size_t)num * sizeof(*words));
+    memcpy(self->words[self->current].v, words, (size_t)num * sizeof(*words));
     emulated_warp_sync();
     return self->words + self->current / WARP * WARP;
 }
 
-uint32_t shared_address(const void *p)
+uint32_t emulated_address(const void *shared)
 {
-    const unsigned char *byte = (const unsigned char *)p;
+    const unsigned char *byte = (const unsigned char *)shared;
 
     if (byte >= dynamic && byte < dynamic + DYNAMIC_SIZE)
         return (uint32_t)(byte - dynamic) + DYNAMIC_AT;
@@ -204,14 +207,14 @@ unsigned char *emulated_shared(uint32_t address, size_t size)
     return (rank ? launched.blocks[rank - 1].get() : self)->dynamic + offset;
 }
 
-static barrier *barrier_of(uint32_t address)
+static struct barrier *barrier_of(uint32_t address)
 {
     if (address % 8 || address / 8 >= MAX_BARRIERS || !self->barriers[address / 8].count)
         fault("no barrier");
     return &self->barriers[address / 8];
 }
 
-static void end_phase(barrier *barrier)
+static void end_phase(struct barrier *barrier)
 {
     if (barrier->pending < 0)
         fault("more arrivals than the barrier counts");
@@ -222,26 +225,26 @@ static void end_phase(barrier *barrier)
     launched.progress++;
 }
 
-void barrier_init(uint32_t address, int count)
+void emulated_barrier_init(uint32_t address, int count)
 {
     if (address % 8 || address / 8 >= MAX_BARRIERS)
         fault("a barrier in the wrong place");
     self->barriers[address / 8] = {count, count, 0, 0};
 }
 
-void barrier_arrive(uint32_t address)
+void emulated_barrier_arrive(uint32_t address)
 {
     barrier_of(address)->pending--;
     end_phase(barrier_of(address));
 }
 
-void barrier_expect(uint32_t address, int bytes)
+void emulated_barrier_expect(uint32_t address, int bytes)
 {
     barrier_of(address)->bytes += bytes;
-    barrier_arrive(address);
+    emulated_barrier_arrive(address);
 }
 
-void barrier_wait(uint32_t address, int parity)
+void emulated_barrier_wait(uint32_t address, int parity)
 {
     while ((barrier_of(address)->phase & 1) == parity)
         pause_thread();
@@ -253,16 +256,16 @@ CUresult emulated_encode(CUtensorMap *out, int, cuuint32_t rank, void *base,
 {
     *out = {(const unsigned char *)base, {1, 1, 1, 1}, {2, 0, 0, 0}, {1, 1, 1, 1}};
     if (rank > 4 || (size_t)base % 16 || box[0] * 2 > ROW_BYTES)
-        return cudaErrorInvalidValue;
+        return CUDA_ERROR_INVALID_VALUE;
     for (cuuint32_t i = 0; i < rank; i++) {
         out->sizes[i] = sizes[i];
         out->box[i] = box[i];
         if (i > 0)
             out->strides[i] = strides[i - 1];
         if (sizes[i] == 0 || box[i] == 0 || box[i] > 256 || (i > 0 && out->strides[i] % 16))
-            return cudaErrorInvalidValue;
+            return CUDA_ERROR_INVALID_VALUE;
     }
-    return cudaSuccess;
+    return CUDA_SUCCESS;
 }
 
 /* One element of a box: what lies beyond the matrix is zero. */
@@ -288,7 +291,7 @@ static uint32_t swapped(uint32_t address)
     return address ^ (address / ROW_BYTES % 8 * 16);
 }
 
-static void do_copy(const copy *copy)
+static void do_copy(const struct copy *copy)
 {
     const cuuint32_t *box = copy->map.box;
     uint32_t to = copy->to;
@@ -310,9 +313,9 @@ static void do_copy(const copy *copy)
 
 void emulated_copy(uint32_t to, const CUtensorMap *map, const int *at, uint32_t barrier)
 {
-    copy copy = {to, barrier, *map, {at[0], at[1], at[2], at[3]}};
+    struct copy copy = {to, barrier, *map, {at[0], at[1], at[2], at[3]}};
 
-    if (emulated_late)
+    if (emulated_delays.copies)
         self->copies.push_back(copy);
     else
         do_copy(&copy);
@@ -322,14 +325,16 @@ void emulated_copy(uint32_t to, const CUtensorMap *map, const int *at, uint32_t 
 static float matrix_element(uint64_t matrix, int row, int k)
 {
     uint32_t at = (uint32_t)matrix * 16 + (uint32_t)(row * ROW_BYTES + k * 2);
-    __nv_bfloat16 x;
+    uint32_t bits = 0; /* of a float, whose upper half bfloat16 is */
+    float x;
 
-    memcpy(&x, emulated_shared(swapped(at), sizeof(x)), sizeof(x));
-    return to_float(x);
+    memcpy((char *)&bits + 2, emulated_shared(swapped(at), 2), 2);
+    memcpy(&x, &bits, sizeof(x));
+    return x;
 }
 
 /* This thread's part of it. */
-static void do_product(const product *p)
+static void do_product(const struct product *p)
 {
     int warp = (int)threadIdx.x / WARP % 4, lane = (int)threadIdx.x % WARP;
     float a[2][16];
@@ -351,15 +356,17 @@ static void do_product(const product *p)
 
 void emulated_wgmma(float *c, uint64_t a, uint64_t b, int n)
 {
-    product product = {c, a, b, n};
+    struct product product = {c, a, b, n};
 
-    if (emulated_late)
+    if (a * 16 % 1024 >= ROW_BYTES || b * 16 % 1024 >= ROW_BYTES)
+        fault("a matrix of wgmma that begins at no multiple of 1024");
+    if (emulated_delays.products)
         self->threads[self->current].groups.back().push_back(product);
     else
         do_product(&product);
 }
 
-void wgmma_commit()
+void emulated_wgmma_commit()
 {
     self->threads[self->current].groups.emplace_back();
 }
@@ -369,23 +376,28 @@ void emulated_wgmma_wait(int left)
     auto *groups = &self->threads[self->current].groups;
 
     while ((int)groups->size() - 1 > left) {
-        for (const product &product : groups->front())
+        for (const struct product &product : groups->front())
             do_product(&product);
         groups->erase(groups->begin());
     }
+    emulated_warp_sync();
 }
 
 static void thread_main()
 {
+    struct cuda_thread *thread = &self->threads[self->current];
+
     (*launched.kernel)();
-    self->threads[self->current].is_done = true;
+    if (thread->groups.size() > 1 || !thread->groups[0].empty())
+        fault("a thread has ended and not waited for its wgmma");
+    thread->is_done = true;
     pause_thread();
 }
 
 static void start_threads()
 {
     self->threads.resize((size_t)launched.num_threads);
-    for (cuda_thread &thread : self->threads) {
+    for (struct cuda_thread &thread : self->threads) {
         thread.stack.reset(new unsigned char[STACK_SIZE]);
         thread.groups.resize(1);
         getcontext(&thread.start);
@@ -419,7 +431,7 @@ static void do_some_copies()
 }
 
 /* A block, by a thread of the host. */
-static void block_main(block *block, unsigned num_blocks)
+static void block_main(struct block *block, unsigned num_blocks)
 {
     int num_left = launched.num_threads, num_idle = 0;
     unsigned progress = 0;
@@ -427,7 +439,7 @@ static void block_main(block *block, unsigned num_blocks)
 
     self = block;
     block->dynamic = dynamic;
-    memset(dynamic, 0xFF, launched.shared_bytes); /* NaN */
+    memset(dynamic, 0xFF, DYNAMIC_SIZE); /* NaN */
     blockIdx = dim3(block->number);
     gridDim = dim3(num_blocks);
     blockDim = dim3((unsigned)launched.num_threads);
@@ -445,6 +457,12 @@ static void block_main(block *block, unsigned num_blocks)
         if (num_idle > MAX_IDLE)
             fault("no thread gets on");
     }
+    if (!block->copies.empty())
+        fault("a block has ended and a copy has not");
+    for (size_t i = launched.shared_bytes; i < DYNAMIC_SIZE; i++)
+        if (dynamic[i] != 0xFF)
+            fault("shared memory was written beyond what the launch asked for");
+    memset(dynamic, 0xFF, DYNAMIC_SIZE); /* who reads it still sees that it must not */
 }
 
 void emulated_launch(unsigned num_blocks, int cluster, int num_threads, size_t shared_bytes,

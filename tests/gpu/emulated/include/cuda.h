@@ -10,6 +10,7 @@
 typedef uint32_t cuuint32_t;
 typedef uint64_t cuuint64_t;
 typedef int CUresult;
+enum { CUDA_SUCCESS, CUDA_ERROR_INVALID_VALUE };
 
 /* A matrix of up to four dimensions, the first without gaps, and the box that a copy takes of it.
  */
