@@ -11,11 +11,12 @@
 #include <check.h>
 #include <stdlib.h>
 
-/* Takes the case over, and returns the exit code. */
+/* Takes the case over, and returns the exit code. Its time is for hangs alone. */
 static inline int check_run_case(const char *name, TCase *tcase)
 {
     Suite *suite = suite_create(name);
 
+    tcase_set_timeout(tcase, 1200);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
@@ -31,7 +32,6 @@ static inline int check_run(const char *name, void (*before)(void), void (*after
     TCase *tcase = tcase_create(name);
 
     tcase_add_checked_fixture(tcase, before, after);
-    tcase_set_timeout(tcase, 1200);
     for (size_t i = 0; i < num_tests; i++)
         tcase_add_test(tcase, tests[i]);
     return check_run_case(name, tcase);

@@ -374,7 +374,6 @@ int main(void)
 {
     TCase *tcase = tcase_create("chat_template");
 
-    tcase_set_timeout(tcase, 1200);
     tcase_add_test(tcase, reference_answers);
     tcase_add_loop_test(tcase, templates_are_found, 0, (int)(sizeof(models) / sizeof(models[0])));
     tcase_add_loop_test(tcase, broken_models_are_told, 0,

@@ -442,7 +442,6 @@ int main(void)
 {
     TCase *tcase = tcase_create("config");
 
-    tcase_set_timeout(tcase, 1200);
     tcase_add_test(tcase, sizes_and_defaults);
     tcase_add_test(tcase, both_spellings_are_one);
     tcase_add_test(tcase, layers_of_experts);

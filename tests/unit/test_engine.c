@@ -186,7 +186,6 @@ int main(void)
 {
     TCase *tcase = tcase_create("engine");
 
-    tcase_set_timeout(tcase, 1200);
     tcase_add_loop_test(tcase, tiny_models_answer_as_transformers, 0, GOLDEN_NUM_TINY);
     tcase_add_loop_test(tcase, an_unaligned_file_answers_the_same, 0, 2);
     tcase_add_test(tcase, sizes_of_captured_steps);

@@ -133,7 +133,6 @@ int main(void)
 {
     TCase *tcase = tcase_create("engine_sim");
 
-    tcase_set_timeout(tcase, 1200);
     tcase_add_checked_fixture(tcase, setup, NULL);
     tcase_add_test(tcase, delays_change_no_token);
     tcase_add_test(tcase, launch_returns_at_once);

@@ -362,7 +362,6 @@ int main(void)
 {
     TCase *tcase = tcase_create("jinja");
 
-    tcase_set_timeout(tcase, 1200);
     tcase_add_test(tcase, reference_answers);
     tcase_add_loop_test(tcase, caller_bytes_stay_marked, 0,
                         (int)(sizeof(origins) / sizeof(origins[0])));

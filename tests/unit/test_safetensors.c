@@ -135,7 +135,6 @@ int main(void)
 {
     TCase *tcase = tcase_create("safetensors");
 
-    tcase_set_timeout(tcase, 1200);
     tcase_add_test(tcase, tensors_are_found_by_name);
     tcase_add_test(tcase, types_of_tomorrow_are_listed);
     tcase_add_test(tcase, cut_at_every_byte);

@@ -218,7 +218,6 @@ int main(void)
 {
     TCase *tcase = tcase_create("weights");
 
-    tcase_set_timeout(tcase, 1200);
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, a_single_file);
     tcase_add_test(tcase, an_unaligned_tensor_is_not_copied);

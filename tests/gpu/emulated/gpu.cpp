@@ -124,7 +124,8 @@ static void take_turn(int number)
     setcontext(&thread->start);
 }
 
-static void meet(struct meeting *meeting, int num)
+/* Returns the round that is to be over; with the last of num it is. */
+static int arrive(struct meeting *meeting, int num)
 {
     int round = meeting->round;
 
@@ -133,6 +134,13 @@ static void meet(struct meeting *meeting, int num)
         meeting->round++;
         launched.progress++;
     }
+    return round;
+}
+
+static void meet(struct meeting *meeting, int num)
+{
+    int round = arrive(meeting, num);
+
     while (meeting->round == round)
         pause_thread();
 }
@@ -155,15 +163,9 @@ void emulated_warp_sync()
 void emulated_cluster_sync()
 {
     std::unique_lock<std::mutex> lock(launched.mutex);
-    struct meeting *everyone = &launched.everyone;
-    int round = everyone->round;
+    int round = arrive(&launched.everyone, launched.num_threads * launched.cluster);
 
-    if (++everyone->num_there == launched.num_threads * launched.cluster) {
-        everyone->num_there = 0;
-        everyone->round++;
-        launched.progress++;
-    }
-    while (everyone->round == round) {
+    while (launched.everyone.round == round) {
         lock.unlock();
         pause_thread();
         lock.lock();

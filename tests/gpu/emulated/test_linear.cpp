@@ -163,11 +163,10 @@ START_TEST(split_layers_agree)
     for (int i = 0; i < 30; i++) {
         struct shape s = i % 3 ? random_shape(64, i % 3 == 1 ? 12 : 60) : random_shape(512, 12);
         struct linear_weight weight = {};
-        struct layer_args args = args_of(&s, &weight);
         std::vector<int> ways;
 
         s.k -= 8 * below(8); /* the last chunk of k need not be full */
-        weight.k = s.k;
+        struct layer_args args = args_of(&s, &weight);
         for (int way = SPLIT_FIRST; way < split_number(0, 0, 0, 0, 9); way++) {
             if (linear_split_knows(&card, &args, way))
                 ways.push_back(way);
