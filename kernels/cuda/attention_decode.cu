@@ -1,34 +1,22 @@
 /*
- * attention_decode.cu - attention of rows of one token, in bfloat16: out = softmax(scale q K^T) V,
- * bound by the one read of K and V.
+ * attention_decode.cu - attention of rows of one token, in bfloat16: who serves a step, and up to
+ * four pairs of a row and a kv head for each multiprocessor.
  *
  * Grid: one block per (kv head, split, row); kv heads are the fastest, so that neighbours read
  * neighbouring memory. A row's positions are cut by its own length, read on the device, into at
  * most as many splits as the grid has; the split that ends last merges them all. The warps of a
- * block take 16 positions at a time each, and merge in shared memory.
- *
- * K and V go from memory straight into the tensor cores' registers, 16 bytes a lane, without
- * passing shared memory. All q heads of the group (up to 8 in one tile) share the loads:
- *     S^T [16 positions, 8 heads] = K Q^T     lane (g, t) loads K[g][8 t ..] of each 32 elements;
- *                                             the order of the inner index is the same in Q
- *     O^T [16 elements, 8 heads] += V^T P^T   lane (g, t) loads V[2 t, 2 t + 1, ..][8 g ..] of each
- *                                             64 elements and pairs positions by byte permutes
- * with g = lane / 4, t = lane % 4. A lane's columns of S^T and O^T are the same heads, so that the
- * running maximum rescales in place.
+ * block take 16 positions at a time each, and merge in shared memory. K and V go from memory
+ * straight into the tensor cores' registers, without passing shared memory.
  *
  * Before it waits for the kernel that makes q and the newest K and V, a block reads its row's
  * length and pages and loads its first K and V; where the newest are among them, or few blocks run,
  * it has them fetched into the second-level cache instead. The step's tables are older than that
- * kernel's wait, so they are in memory by then, and so are the K and V of the steps before. Source:
- * Dao et al., Flash-Decoding (2023); the online softmax of attention_any.cu.
+ * kernel's wait, so they are in memory by then, and so are the K and V of the steps before.
  */
-#include "kernels/cuda/attention.cuh"
-#include "kernels/cuda/mma.cuh"
+#include "kernels/cuda/attention_decode.cuh"
 
 enum {
-    STEP = 16,        /* positions that a warp takes at a time */
-    HEADS = 8,        /* q heads of a tile */
-    MAX_ITEMS = 8192, /* blocks of a grid that splits */
+    MAX_ITEMS_PER_SM = 4, /* pairs of a row and a kv head */
     MAX_SPLITS = 64,
     MIN_SPLIT = 64,    /* positions, where the splits fill the card */
     LONG_SPLIT = 1024, /* where the rows fill it, and splits only break long ones up */
@@ -81,17 +69,14 @@ static __device__ __forceinline__ void prefetch_step(const __nv_bfloat16 *k_cach
     }
 }
 
-/* DIM: head_dim rounded up to 64, 128 or 256. TILES: of 8 q heads. */
-template <int DIM, int TILES> struct warp_state {
-    float out[TILES][DIM / 16][4];
-    float max[TILES][2], sum[TILES][2];   /* of heads 2 t and 2 t + 1; sums are this lane's own */
-    uint4 k[2][DIM / 32], v[4][DIM / 64]; /* of the step under way, or of the next */
+/* K and V of the step under way, or of the next. */
+template <int DIM> struct loaded {
+    uint4 k[2][DIM / 32], v[DIM / 64][4];
 };
 
-template <int DIM, int TILES>
-static __device__ __forceinline__ void load_k(struct warp_state<DIM, TILES> *w,
-                                              const __nv_bfloat16 *k_cache, int slot,
-                                              size_t slot_stride, int head_dim)
+template <int DIM>
+static __device__ __forceinline__ void load_k(struct loaded<DIM> *kv, const __nv_bfloat16 *k_cache,
+                                              int slot, size_t slot_stride, int head_dim)
 {
     int lane = (int)threadIdx.x % WARP, g = lane / 4, t = lane % 4;
 
@@ -101,17 +86,16 @@ static __device__ __forceinline__ void load_k(struct warp_state<DIM, TILES> *w,
 
 #pragma unroll
         for (int c = 0; c < DIM / 32; c++) {
-            w->k[i][c] = make_uint4(0, 0, 0, 0);
+            kv->k[i][c] = make_uint4(0, 0, 0, 0);
             if (c * 32 + t * 8 < head_dim)
-                w->k[i][c] = load_once(k_cache + at + c * 32);
+                kv->k[i][c] = load_once(k_cache + at + c * 32);
         }
     }
 }
 
-template <int DIM, int TILES>
-static __device__ __forceinline__ void load_v(struct warp_state<DIM, TILES> *w,
-                                              const __nv_bfloat16 *v_cache, int slot,
-                                              size_t slot_stride, int head_dim)
+template <int DIM>
+static __device__ __forceinline__ void load_v(struct loaded<DIM> *kv, const __nv_bfloat16 *v_cache,
+                                              int slot, size_t slot_stride, int head_dim)
 {
     int lane = (int)threadIdx.x % WARP, g = lane / 4, t = lane % 4;
 
@@ -122,75 +106,10 @@ static __device__ __forceinline__ void load_v(struct warp_state<DIM, TILES> *w,
 
 #pragma unroll
         for (int c = 0; c < DIM / 64; c++) {
-            w->v[i][c] = make_uint4(0, 0, 0, 0);
+            kv->v[c][i] = make_uint4(0, 0, 0, 0);
             if (c * 64 + g * 8 < head_dim)
-                w->v[i][c] = load_once(v_cache + at + c * 64);
+                kv->v[c][i] = load_once(v_cache + at + c * 64);
         }
-    }
-}
-
-/* S^T of a tile of heads, from q: [DIM / 32][WARP] pieces of 16 bytes in shared memory. */
-template <int DIM, int TILES>
-static __device__ __forceinline__ void score(const struct warp_state<DIM, TILES> *w, const uint4 *q,
-                                             float *s)
-{
-    s[0] = s[1] = s[2] = s[3] = 0;
-#pragma unroll
-    for (int c = 0; c < DIM / 32; c++) {
-        uint4 part = q[c * WARP + (int)threadIdx.x % WARP];
-
-        mma_bf16(s, w->k[0][c].x, w->k[1][c].x, w->k[0][c].y, w->k[1][c].y, part.x, part.y);
-        mma_bf16(s, w->k[0][c].z, w->k[1][c].z, w->k[0][c].w, w->k[1][c].w, part.z, part.w);
-    }
-}
-
-/* Scores become weights; what is kept of the heads of tile h is brought up to date. */
-template <int DIM, int TILES>
-static __device__ __forceinline__ void rescale(struct warp_state<DIM, TILES> *w, int h, float *s,
-                                               int num, float scale_log2)
-{
-    int g = (int)threadIdx.x % WARP / 4;
-
-#pragma unroll
-    for (int i = 0; i < 4; i++) /* s[0], s[1] of position g, s[2], s[3] of g + 8 */
-        s[i] = g + i / 2 * 8 < num ? s[i] * scale_log2 : -INFINITY;
-#pragma unroll
-    for (int i = 0; i < 2; i++) {
-        float larger = fmaxf(s[i], s[2 + i]), shrink;
-
-        larger = fmaxf(larger, __shfl_xor_sync(~0u, larger, 4));
-        larger = fmaxf(larger, __shfl_xor_sync(~0u, larger, 8));
-        larger = fmaxf(larger, __shfl_xor_sync(~0u, larger, 16));
-        larger = fmaxf(larger, w->max[h][i]);
-        shrink = fast_exp2(w->max[h][i] - larger);
-        w->max[h][i] = larger;
-        s[i] = fast_exp2(s[i] - larger);
-        s[2 + i] = fast_exp2(s[2 + i] - larger);
-        w->sum[h][i] = w->sum[h][i] * shrink + s[i] + s[2 + i];
-#pragma unroll
-        for (int m = 0; m < DIM / 16; m++) {
-            w->out[h][m][i] *= shrink;
-            w->out[h][m][2 + i] *= shrink;
-        }
-    }
-}
-
-/* O^T += V^T P^T */
-template <int DIM, int TILES>
-static __device__ __forceinline__ void add_values(struct warp_state<DIM, TILES> *w, int h,
-                                                  const float *s)
-{
-    uint32_t p0 = transpose_8x8(pack_bf16(s[0], s[1])), p1 = transpose_8x8(pack_bf16(s[2], s[3]));
-
-#pragma unroll
-    for (int c = 0; c < DIM / 64; c++) {
-        const uint32_t *v0 = &w->v[0][c].x, *v1 = &w->v[1][c].x;
-        const uint32_t *v2 = &w->v[2][c].x, *v3 = &w->v[3][c].x;
-
-#pragma unroll
-        for (int j = 0; j < 4; j++)
-            mma_bf16(w->out[h][c * 4 + j], lows(v0[j], v1[j]), highs(v0[j], v1[j]),
-                     lows(v2[j], v3[j]), highs(v2[j], v3[j]), p0, p1);
     }
 }
 
@@ -261,7 +180,8 @@ static __global__ void __launch_bounds__(WARPS *WARP, BLOCKS_PER_SM)
     const bf16 *k_cache = (const bf16 *)a->k_cache + (size_t)kv_head * (size_t)d;
     const bf16 *v_cache = (const bf16 *)a->v_cache + (size_t)kv_head * (size_t)d;
     float scale_log2 = a->scale * 1.4426950408889634f;
-    struct warp_state<DIM, TILES> w;
+    struct decode_sums<DIM, TILES> w;
+    struct loaded<DIM> kv;
     struct split split;
     const int32_t *pages;
     const bf16 *q;
@@ -288,33 +208,21 @@ static __global__ void __launch_bounds__(WARPS *WARP, BLOCKS_PER_SM)
     first = split.begin + warp * STEP;
     slot = slot_of(pages, min(first + lane % STEP, split.end - 1), a->page_size, args.page_shift);
     if (!AHEAD && first < split.end && first + STEP < a->kv_lens[row]) {
-        load_k(&w, k_cache, slot, slot_stride, d);
-        load_v(&w, v_cache, slot, slot_stride, d);
+        load_k(&kv, k_cache, slot, slot_stride, d);
+        load_v(&kv, v_cache, slot, slot_stride, d);
         is_loaded = true;
     } else if (first < split.end) {
         prefetch_step(k_cache, v_cache, slot, slot_stride, d);
     }
     pdl_wait();
     pdl_launch();
-    for (int i = (int)threadIdx.x; i < TILES * DIM / 32 * WARP; i += WARPS * WARP) {
-        int head = i / (DIM / 32 * WARP) * HEADS + i % WARP / 4;
-        int e = i / WARP % (DIM / 32) * 32 + i % 4 * 8;
-
-        q_parts[0][i] = make_uint4(0, 0, 0, 0);
-        if (head < group && e < d)
-            q_parts[0][i] = *(const uint4 *)(q + head * d + e);
-    }
-#pragma unroll
-    for (int h = 0; h < TILES; h++) {
-#pragma unroll
-        for (int m = 0; m < DIM / 16; m++)
-            w.out[h][m][0] = w.out[h][m][1] = w.out[h][m][2] = w.out[h][m][3] = 0;
-        w.max[h][0] = w.max[h][1] = -1e30f; /* finite, so that differences are no NaN */
-        w.sum[h][0] = w.sum[h][1] = 0;
-    }
+    for (int i = warp; i < TILES * DIM / 32; i += WARPS)
+        q_parts[0][i * WARP + lane] =
+            load_q(q, i / (DIM / 32) * HEADS, group, i % (DIM / 32) * 32, d);
+    sums_clear(&w);
     if (AHEAD && first < split.end) {
-        load_k(&w, k_cache, slot, slot_stride, d);
-        load_v(&w, v_cache, slot, slot_stride, d);
+        load_k(&kv, k_cache, slot, slot_stride, d);
+        load_v(&kv, v_cache, slot, slot_stride, d);
     }
     next = slot_of(pages, min(first + WARPS * STEP + lane % STEP, split.end - 1), a->page_size,
                    args.page_shift);
@@ -324,36 +232,44 @@ static __global__ void __launch_bounds__(WARPS *WARP, BLOCKS_PER_SM)
         bool more = p + WARPS * STEP < split.end;
 
         if (!AHEAD && !is_loaded) {
-            load_k(&w, k_cache, slot, slot_stride, d);
-            load_v(&w, v_cache, slot, slot_stride, d);
+            load_k(&kv, k_cache, slot, slot_stride, d);
+            load_v(&kv, v_cache, slot, slot_stride, d);
         }
         is_loaded = false;
         slot = next;
         next = slot_of(pages, min(p + 2 * WARPS * STEP + lane % STEP, split.end - 1), a->page_size,
                        args.page_shift);
 #pragma unroll
-        for (int h = 0; h < TILES; h++)
-            score(&w, q_parts[h], s[h]);
+        for (int h = 0; h < TILES; h++) {
+            s[h][0] = s[h][1] = s[h][2] = s[h][3] = 0;
+#pragma unroll
+            for (int c = 0; c < DIM / 32; c++)
+                score(s[h], kv.k[0][c], kv.k[1][c], q_parts[h][c * WARP + lane]);
+        }
         if (AHEAD && more) /* each load as soon as its registers are free */
-            load_k(&w, k_cache, slot, slot_stride, d);
+            load_k(&kv, k_cache, slot, slot_stride, d);
 #pragma unroll
         for (int h = 0; h < TILES; h++) {
+            struct weights weights;
+
             rescale(&w, h, s[h], split.end - p, scale_log2);
-            add_values(&w, h, s[h]);
+            weights = weights_of(s[h]);
+#pragma unroll
+            for (int c = 0; c < DIM / 64; c++)
+                add_values(&w.out[h][c * 4], kv.v[c], weights);
         }
         if (AHEAD && more)
-            load_v(&w, v_cache, slot, slot_stride, d);
+            load_v(&kv, v_cache, slot, slot_stride, d);
     }
 
     partial = partial_of(&args, item, (int)blockIdx.y);
+    sums_join(&w);
 #pragma unroll
     for (int h = 0; h < TILES; h++) {
         int heads = min(group - h * HEADS, (int)HEADS);
 
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            for (int j = 4; j < WARP; j *= 2)
-                w.sum[h][i] += __shfl_xor_sync(~0u, w.sum[h][i], j);
             if (g == 0) {
                 maxima[warp][2 * t + i] = w.max[h][i];
                 sums[warp][2 * t + i] = w.sum[h][i];
@@ -410,7 +326,7 @@ static __global__ void __launch_bounds__(WARPS *WARP, BLOCKS_PER_SM)
 bool attention_decode_can(const struct attention_args *a)
 {
     return a->dtype == DTYPE_BF16 && a->head_dim % 8 == 0 && a->head_dim <= 256 &&
-           a->num_qo_heads / a->num_kv_heads <= 2 * HEADS && a->num_rows <= 65535;
+           a->num_qo_heads / a->num_kv_heads <= 2 * HEADS;
 }
 
 /*
@@ -425,23 +341,22 @@ static void choose_splits(const struct device *device, struct decode_args *args,
 
     args->min_len = splits > 1 ? MIN_SPLIT : LONG_SPLIT;
     if (splits <= 1)
-        splits = 2 * items <= MAX_ITEMS ? 2 : 1;
+        splits = 2;
     if (splits > ceil_div(a->max_kv_len, args->min_len))
         splits = ceil_div(a->max_kv_len, args->min_len);
     if (splits > MAX_SPLITS)
         splits = MAX_SPLITS;
-    args->max_splits = splits > 1 && items <= NUM_COUNTERS ? (int)splits : 1;
+    args->max_splits = (int)splits;
 }
 
 size_t attention_decode_workspace(const struct device *device, const struct ops_limits *limits)
 {
-    size_t items = (size_t)limits->max_rows * (size_t)limits->num_kv_heads;
     size_t group = (size_t)(limits->num_qo_heads / limits->num_kv_heads);
+    size_t few = (size_t)device->num_sms * MAX_ITEMS_PER_SM * 2 * group *
+                 ((size_t)limits->head_dim + 4) * sizeof(float);
+    size_t many = attention_decode_stream_workspace(device, limits);
 
-    (void)device;
-    if (items < MAX_ITEMS)
-        items = MAX_ITEMS;
-    return items * group * ((size_t)limits->head_dim + 4) * sizeof(float);
+    return few > many ? few : many;
 }
 
 template <int DIM, int TILES, int WARPS, int BLOCKS_PER_SM, bool AHEAD>
@@ -463,11 +378,12 @@ struct status attention_decode_launch(struct stream *stream, const struct attent
     int64_t items = (int64_t)a->num_rows * a->num_kv_heads, sms = stream->device->num_sms;
     /* with few rows more warps share one, so that fewer splits are needed */
     bool few = items <= sms;
-    /* Three blocks an SM have registers for more loads under way: where all are at work at once by
-     * that, and where they take two turns or three, and rows of unlike lengths count most. */
-    bool three = (items > 2 * sms && items <= 3 * sms) || (items > 4 * sms && items <= 12 * sms);
+    /* three blocks an SM have registers for more loads under way, where all are at work at once */
+    bool three = items > 2 * sms && items <= 3 * sms;
     cudaError_t error;
 
+    if (items > MAX_ITEMS_PER_SM * sms)
+        return attention_decode_stream_launch(stream, a);
     if (a->head_dim <= 64 && one_tile)
         error = few ? decode<64, 1, 8, 2, true>(stream, &args)
                     : decode<64, 1, 4, 5, false>(stream, &args);

@@ -219,6 +219,19 @@ static __device__ __forceinline__ void prefetch_l2(const void *p)
     asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
 }
 
+/* Adds 1, and says what there was. What this thread's warp wrote before is there for whoever counts
+ * behind it, and what others wrote before they counted is there for this warp. */
+static __device__ __forceinline__ int32_t count_up(int32_t *counter)
+{
+    int32_t before;
+
+    asm volatile("atom.add.acq_rel.gpu.global.s32 %0, [%1], 1;"
+                 : "=r"(before)
+                 : "l"(counter)
+                 : "memory");
+    return before;
+}
+
 static __device__ __forceinline__ float warp_sum(float x)
 {
     for (int i = WARP / 2; i > 0; i /= 2)
