@@ -7,7 +7,7 @@
 extern "C" struct status attention_cuda(struct stream *stream, const struct attention_args *a)
 {
     struct status status;
-    bool decode = attention_decode_can(a);
+    bool decode = attention_decode_can(stream->device, a);
 
     if (a->num_tokens == 0)
         return status_ok();

@@ -1,5 +1,5 @@
 /*
- * attention.cuh - the three ways to attend, and what they share.
+ * attention.cuh - the ways to attend, and what they share.
  */
 #ifndef KERNELS_CUDA_ATTENTION_CUH
 #define KERNELS_CUDA_ATTENTION_CUH
@@ -8,12 +8,15 @@
 
 enum { ATTENTION_MAX_HEAD_DIM = 256 };
 
+#define LOG2_E 1.4426950408889634f
+
 /* attention_any.cu: any dtype, any head_dim up to that, any mix of rows; one warp reads one key at
  * a time. */
 struct status attention_any_launch(struct stream *stream, const struct attention_args *args);
 
-/* attention_decode.cu: bfloat16 rows of one token; rows with more are left to another kernel. */
-bool attention_decode_can(const struct attention_args *args);
+/* attention_decode.cu, and for many rows attention_decode_stream.cu: bfloat16 rows of one token;
+ * rows with more are left to another kernel. */
+bool attention_decode_can(const struct device *device, const struct attention_args *args);
 struct status attention_decode_launch(struct stream *stream, const struct attention_args *args);
 size_t attention_decode_workspace(const struct device *device, const struct ops_limits *limits);
 

@@ -1,6 +1,6 @@
 /*
- * attention_decode.cu - attention of rows of one token, in bfloat16: who serves a step, and up to
- * four pairs of a row and a kv head for each multiprocessor.
+ * attention_decode.cu - attention of few rows of one token, in bfloat16: up to four pairs of a row
+ * and a kv head for each multiprocessor. More go on to attention_decode_stream.cu.
  *
  * Grid: one block per (kv head, split, row); kv heads are the fastest, so that neighbours read
  * neighbouring memory. A row's positions are cut by its own length, read on the device, into at
@@ -36,7 +36,10 @@ struct split {
 
 static __device__ struct split split_of(int kv_len, const struct decode_args *args, int index)
 {
-    int num = min((kv_len + args->min_len - 1) / args->min_len, args->max_splits);
+    int num;
+
+    kv_len = max(kv_len, 1); /* an empty row has none, and goes when its tokens are looked at */
+    num = min((kv_len + args->min_len - 1) / args->min_len, args->max_splits);
     int len = ((kv_len + num - 1) / num + STEP - 1) / STEP * STEP;
     struct split split;
 
@@ -179,7 +182,7 @@ static __global__ void __launch_bounds__(WARPS *WARP, BLOCKS_PER_SM)
     size_t slot_stride = (size_t)a->num_kv_heads * (size_t)d;
     const bf16 *k_cache = (const bf16 *)a->k_cache + (size_t)kv_head * (size_t)d;
     const bf16 *v_cache = (const bf16 *)a->v_cache + (size_t)kv_head * (size_t)d;
-    float scale_log2 = a->scale * 1.4426950408889634f;
+    float scale_log2 = a->scale * LOG2_E;
     struct decode_sums<DIM, TILES> w;
     struct loaded<DIM> kv;
     struct split split;
@@ -323,10 +326,11 @@ static __global__ void __launch_bounds__(WARPS *WARP, BLOCKS_PER_SM)
     merge_splits<WARPS>(&args, item, split.num, &outs[0][0][0], out);
 }
 
-bool attention_decode_can(const struct attention_args *a)
+bool attention_decode_can(const struct device *device, const struct attention_args *a)
 {
     return a->dtype == DTYPE_BF16 && a->head_dim % 8 == 0 && a->head_dim <= 256 &&
-           a->num_qo_heads / a->num_kv_heads <= 2 * HEADS;
+           a->num_qo_heads / a->num_kv_heads <= 2 * HEADS &&
+           a->num_kv_heads <= device->num_sms; /* each has a warp */
 }
 
 /*
@@ -351,12 +355,9 @@ static void choose_splits(const struct device *device, struct decode_args *args,
 
 size_t attention_decode_workspace(const struct device *device, const struct ops_limits *limits)
 {
-    size_t group = (size_t)(limits->num_qo_heads / limits->num_kv_heads);
-    size_t few = (size_t)device->num_sms * MAX_ITEMS_PER_SM * 2 * group *
-                 ((size_t)limits->head_dim + 4) * sizeof(float);
-    size_t many = attention_decode_stream_workspace(device, limits);
-
-    return few > many ? few : many;
+    /* A split leaves as much as a piece: and there are at most 8 a multiprocessor (two of each of
+     * MAX_ITEMS_PER_SM pairs, or one for each of 5 blocks), half as many as of pieces. */
+    return attention_decode_stream_workspace(device, limits);
 }
 
 template <int DIM, int TILES, int WARPS, int BLOCKS_PER_SM, bool AHEAD>

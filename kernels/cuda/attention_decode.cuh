@@ -26,7 +26,8 @@ enum {
 /* DIM: head_dim rounded up to 64, 128 or 256. TILES: of 8 q heads. */
 template <int DIM, int TILES> struct decode_sums {
     float out[TILES][DIM / 16][4];      /* O^T, not yet divided by sum */
-    float max[TILES][2], sum[TILES][2]; /* of heads 2 t and 2 t + 1; sums are this lane's own */
+    float max[TILES][2], sum[TILES][2]; /* of heads 2 t and 2 t + 1; sums are this lane's own until
+                                           sums_join() */
 };
 
 template <int DIM, int TILES>

@@ -193,7 +193,7 @@ static __global__ void __launch_bounds__(M / (16 * M_TILES) * WARP, BLOCKS_PER_S
     size_t slot_stride = (size_t)a->num_kv_heads * (size_t)d;
     const bf16 *k_cache = (const bf16 *)a->k_cache + (size_t)kv_head * (size_t)d;
     const bf16 *v_cache = (const bf16 *)a->v_cache + (size_t)kv_head * (size_t)d;
-    float scale_log2 = a->scale * 1.4426950408889634f;
+    float scale_log2 = a->scale * LOG2_E;
     struct query_tile tile;
     struct rows_state<DIM, M_TILES> w;
     const int32_t *pages;

@@ -10,9 +10,9 @@
 
 #include "kernels/cuda/attention_decode.cuh"
 
-enum { MIN_PART = 4 /* steps */ };
+enum { MIN_PART = 4 /* steps: less would be all beginnings and ends */ };
 
-/* All steps in num parts: of len + 1 steps each up to part num_longer, and of len from there on. */
+/* All steps in num parts: the first num_longer have len + 1, the others len. */
 struct cut {
     int total, num;
     int len, num_longer;

@@ -153,7 +153,7 @@ static __global__ void __launch_bounds__(THREADS, 1)
     size_t slot_stride = (size_t)a->num_kv_heads * DIM;
     const bf16 *k_cache = (const bf16 *)a->k_cache + blockIdx.x * DIM;
     const bf16 *v_cache = (const bf16 *)a->v_cache + blockIdx.x * DIM;
-    float scale_log2 = a->scale * 1.4426950408889634f;
+    float scale_log2 = a->scale * LOG2_E;
     struct rows_state<DIM> w;
     struct query_tile tile;
     const int32_t *pages;

@@ -5,9 +5,10 @@
  * Kernels are launched with programmatic dependent launch where the card has it (9.0 and later): a
  * kernel may start while the one before it ends. So each kernel calls pdl_wait() before it touches
  * anything that an earlier kernel wrote or still reads; what it may do before that is to read
- * weights. pdl_launch() lets the next kernel start; it orders nothing. rope_kv and attention wait
- * first and let the next start afterwards, which is what allows attention to read the step's tables
- * before its own wait.
+ * weights. pdl_launch() lets the next kernel start; it orders nothing. rope_kv waits first and lets
+ * the next start afterwards, which is what allows decode attention to read the step's tables, and
+ * the K and V of earlier steps, before its own wait: also in a mixed step, where the prefill kernel
+ * stands between, which starts behind rope_kv's wait.
  */
 #ifndef KERNELS_CUDA_CUDA_UTIL_CUH
 #define KERNELS_CUDA_CUDA_UTIL_CUH
@@ -23,7 +24,7 @@ extern "C" {
 
 enum {
     WARP = 32,
-    NUM_COUNTERS = 1 << 16,       /* of a stream: blocks that split one sum meet at them */
+    NUM_COUNTERS = 1 << 16,       /* of a stream: blocks or warps that share a sum meet at them */
     RING_SLOTS = 2,               /* pinned buffers through which weights are loaded */
     RING_SLOT_SIZE = 16 << 20,    /* bytes */
     LT_WORKSPACE_SIZE = 64 << 20, /* bytes of cuBLAS's scratch memory */
@@ -219,8 +220,8 @@ static __device__ __forceinline__ void prefetch_l2(const void *p)
     asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
 }
 
-/* Adds 1, and says what there was. What this thread's warp wrote before is there for whoever counts
- * behind it, and what others wrote before they counted is there for this warp. */
+/* Adds 1, and says what there was. What this thread wrote before, or knew of by a __syncwarp(), is
+ * there for whoever counts behind it, and what others wrote before they counted is there for it. */
 static __device__ __forceinline__ int32_t count_up(int32_t *counter)
 {
     int32_t before;

@@ -12,7 +12,7 @@ struct shape {
     int32_t num_qo, num_kv, head_dim, page_size;
 };
 
-enum { MAX_ROWS = 700 };
+enum { MAX_ROWS = 1200 };
 
 /* extend[r] tokens at the end of kv[r] positions. */
 static void check_attention(enum dtype dtype, const struct shape *shape, int32_t num_rows,
@@ -168,21 +168,25 @@ START_TEST(mixed_rows)
 }
 END_TEST
 
-/* Pairs of a row and a kv head by the hundred: the warps of the card share them out. */
+/*
+ * Pairs of a row and a kv head by the thousand: the warps of the card share them out. First rows of
+ * one token, then some are empty, then some have two. Lengths that end with a step, and one that
+ * many warps have a part of.
+ */
 START_TEST(many_rows)
 {
     int32_t extend[MAX_ROWS], kv[MAX_ROWS];
 
     for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
-        for (int round = 0; round < 2; round++) {
-            int32_t rows = 600 / shapes[i].num_kv + rig_below(100);
+        int32_t rows = 1030 / shapes[i].num_kv + rig_below(100);
 
-            for (int32_t r = 0; r < rows;
-                 r++) { /* the second time with empty and with longer ones */
-                extend[r] = round == 0 || rig_below(4) ? 1 : rig_below(3);
-                kv[r] = extend[r] + rig_below(r % 2 ? 20 : 60);
+        for (int round = 0; round < 3; round++) {
+            for (int32_t r = 0; r < rows; r++) {
+                extend[r] = rig_below(4) ? 1 : round == 0 ? 1 : rig_below(round + 1);
+                kv[r] = r % 3 ? 1 + rig_below(50) : 16 * (1 + rig_below(3));
+                kv[r] = extend[r] == 0 ? 0 : kv[r] < extend[r] ? extend[r] : kv[r];
             }
-            extend[rows - 1] = extend[rows / 2] = 1;
+            extend[rows / 2] = 1;
             kv[rows / 2] = 1 + rig_below(2000);
             check_attention(DTYPE_BF16, &shapes[i], rows, extend, kv, round * 1000);
         }
@@ -190,20 +194,35 @@ START_TEST(many_rows)
 }
 END_TEST
 
+/* The kernel of many rows runs, and finds none of one token. */
+START_TEST(many_rows_of_two)
+{
+    static const struct shape shape = {16, 8, 128, 16};
+    int32_t extend[100], kv[100];
+
+    for (int32_t r = 0; r < 100; r++) {
+        extend[r] = 2;
+        kv[r] = 2 + rig_below(40);
+    }
+    check_attention(DTYPE_BF16, &shape, 100, extend, kv, 0);
+}
+END_TEST
+
 START_TEST(long_context)
 {
     static const struct shape shape = {16, 8, 128, 16};
     static const int32_t one[] = {1, 1}, many[] = {70, 29}, kv[] = {4000, 1500};
-    int32_t ones[80], lens[80];
+    int32_t ones[100], lens[100];
 
     check_attention(DTYPE_BF16, &shape, 2, one, kv, 30000);
     check_attention(DTYPE_BF16, &shape, 2, many, kv, 0);
-    for (int32_t r = 0; r < 80; r++) { /* one that most of the card's warps have a part of */
+    for (int32_t r = 0; r < 100; r++) { /* one that most of the card's warps have a part of */
         ones[r] = 1;
         lens[r] = r == 17 ? 9000 : 3;
     }
-    check_attention(DTYPE_BF16, &shape, 80, ones, lens, 0);
+    check_attention(DTYPE_BF16, &shape, 100, ones, lens, 0);
 }
 END_TEST
 
-RIG_MAIN("attention", decode_rows, many_rows, prefill_rows, mixed_rows, long_context)
+RIG_MAIN("attention", decode_rows, many_rows, many_rows_of_two, prefill_rows, mixed_rows,
+         long_context)
