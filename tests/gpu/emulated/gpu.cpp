@@ -1,6 +1,6 @@
 /*
  * gpu.cpp - the emulated card: threads and their meetings, shared memory, barriers that count
- * bytes, the copy engine, wgmma.
+ * bytes, copies, wgmma.
  */
 #include "tests/gpu/emulated/gpu.h"
 
@@ -40,12 +40,19 @@ struct product {
     int n;
 };
 
+/* A copy by a thread itself. */
+struct piece {
+    uint32_t to;
+    const void *from;
+};
+
 struct cuda_thread {
     ucontext_t start; /* its first turn */
     jmp_buf next;     /* every other one */
     std::unique_ptr<unsigned char[]> stack;
-    bool has_begun, is_done;
+    bool has_begun, is_done, has_waited;             /* has_waited: for the kernel before */
     std::vector<std::vector<struct product>> groups; /* not done yet; the last one is open */
+    std::vector<std::vector<struct piece>> pieces;   /* the same */
 };
 
 struct copy {
@@ -77,9 +84,11 @@ struct block {
 
 thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
 struct emulated_delays emulated_delays;
+bool (*emulated_is_new)(const void *from);
 
-/* What a kernel calls its dynamic shared memory. */
+/* What kernels call their dynamic shared memory. */
 alignas(1024) thread_local unsigned char dynamic[DYNAMIC_SIZE];
+extern thread_local unsigned char rings[DYNAMIC_SIZE] __attribute__((alias("dynamic")));
 
 static thread_local struct block *self;
 
@@ -93,6 +102,8 @@ static struct {
     struct meeting everyone;                           /* all threads of the cluster */
     unsigned seed;
     std::atomic<unsigned> progress; /* changes whenever a wait is over */
+    std::atomic<size_t> pieces_read;
+    std::atomic<bool> has_waited; /* any thread, for the kernel before */
 } launched;
 
 [[noreturn]] static void fault(const char *what)
@@ -323,6 +334,58 @@ void emulated_copy(uint32_t to, const CUtensorMap *map, const int *at, uint32_t 
         do_copy(&copy);
 }
 
+void emulated_pdl_wait()
+{
+    self->threads[self->current].has_waited = true;
+    launched.has_waited = true;
+}
+
+static void do_piece(const struct piece *piece)
+{
+    if (piece->from)
+        memcpy(emulated_shared(piece->to, 16), piece->from, 16);
+    else
+        memset(emulated_shared(piece->to, 16), 0, 16);
+}
+
+void emulated_piece(uint32_t to, const void *from)
+{
+    struct cuda_thread *thread = &self->threads[self->current];
+    struct piece piece = {to, from};
+
+    if ((size_t)from % 16)
+        fault("a copy from an unaligned address");
+    if (from && !thread->has_waited && emulated_is_new && emulated_is_new(from))
+        fault("a copy of what the kernel before writes, by a thread that has not waited for it");
+    launched.pieces_read += from != NULL;
+    memset(emulated_shared(to, 16), 0xFF, 16); /* from now on it may be there in part */
+    if (emulated_delays.copies)
+        thread->pieces.back().push_back(piece);
+    else
+        do_piece(&piece);
+}
+
+void emulated_pieces_commit()
+{
+    self->threads[self->current].pieces.emplace_back();
+}
+
+void emulated_pieces_wait(int left)
+{
+    auto *groups = &self->threads[self->current].pieces;
+
+    while ((int)groups->size() - 1 > left) {
+        for (const struct piece &piece : groups->front())
+            do_piece(&piece);
+        groups->erase(groups->begin());
+    }
+}
+
+size_t emulated_pieces_read()
+{
+    return launched.pieces_read;
+}
+
 /* Row row and element k of a matrix that a descriptor names. */
 static float matrix_element(uint64_t matrix, int row, int k)
 {
@@ -392,6 +455,9 @@ static void thread_main()
     (*launched.kernel)();
     if (thread->groups.size() > 1 || !thread->groups[0].empty())
         fault("a thread has ended and not waited for its wgmma");
+    for (const auto &pieces : thread->pieces)
+        if (!pieces.empty())
+            fault("a thread has ended and not waited for its copies");
     thread->is_done = true;
     pause_thread();
 }
@@ -402,6 +468,7 @@ static void start_threads()
     for (struct cuda_thread &thread : self->threads) {
         thread.stack.reset(new unsigned char[STACK_SIZE]);
         thread.groups.resize(1);
+        thread.pieces.resize(1);
         getcontext(&thread.start);
         thread.start.uc_stack.ss_sp = thread.stack.get();
         thread.start.uc_stack.ss_size = STACK_SIZE;
@@ -470,11 +537,18 @@ static void block_main(struct block *block, unsigned num_blocks)
 void emulated_launch(unsigned num_blocks, int cluster, int num_threads, size_t shared_bytes,
                      const std::function<void()> &kernel)
 {
+    std::vector<unsigned> firsts; /* block of each cluster */
+
     launched.cluster = cluster;
     launched.num_threads = num_threads;
     launched.shared_bytes = shared_bytes;
     launched.kernel = &kernel;
-    for (unsigned first = 0; first < num_blocks; first += (unsigned)cluster) {
+    launched.pieces_read = 0;
+    launched.has_waited = false;
+    for (unsigned first = 0; first < num_blocks; first += (unsigned)cluster)
+        firsts.push_back(first);
+    std::shuffle(firsts.begin(), firsts.end(), std::minstd_rand(++launched.seed));
+    for (unsigned first : firsts) {
         std::vector<std::thread> hosts;
 
         launched.blocks.clear();
@@ -488,5 +562,9 @@ void emulated_launch(unsigned num_blocks, int cluster, int num_threads, size_t s
             hosts.emplace_back(block_main, block.get(), num_blocks);
         for (std::thread &host : hosts)
             host.join();
+    }
+    if (!launched.has_waited) {
+        fprintf(stderr, "a kernel that has not waited for the one before\n");
+        abort();
     }
 }

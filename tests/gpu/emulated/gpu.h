@@ -8,11 +8,13 @@
  *
  * A block is a thread of the host. Its own threads take turns there, each on a stack of its own,
  * warps in an order that is never the same; blocks of a cluster run side by side, clusters one
- * after another. What a card does in the background is done at once or late, as the delays say:
- * wgmma when it is waited for, a copy at any moment until then.
+ * after another, in an order that is never the same either. What a card does in the background is
+ * done at once or late, as the delays say: wgmma and copies of 16 bytes when they are waited for,
+ * those of the copy engine at any moment until then.
  *
  * Not emulated: time, the order of writes to memory, kernels that overlap (pdl_wait() returns at
- * once), what a descriptor says besides the place, fences, registers, how many clusters fit.
+ * once, but copies of 16 bytes are held to it), what a descriptor says besides the place, fences,
+ * registers, how many clusters fit.
  */
 #ifndef TESTS_GPU_EMULATED_GPU_H
 #define TESTS_GPU_EMULATED_GPU_H
@@ -53,6 +55,12 @@ void emulated_threads_sync(int num_threads); /* the first of the block */
 void emulated_block_sync();
 void emulated_cluster_sync();
 
+/* Whether the kernel before writes there, as the test has it (NULL: nowhere): a copy of 16 bytes
+ * from there, by a thread that has not waited for that kernel, is a fault. So is a kernel none of
+ * whose threads waits. */
+extern bool (*emulated_is_new)(const void *from);
+void emulated_pdl_wait();
+
 /* Addresses of shared memory: an offset, and in the upper eight bits 0 for the own block, or the
  * rank + 1 of another one of the cluster. */
 uint32_t emulated_address(const void *shared);
@@ -75,6 +83,13 @@ CUresult emulated_encode(CUtensorMap *out, int type, cuuint32_t rank, void *base
                          const cuuint64_t *sizes, const cuuint64_t *strides, const cuuint32_t *box,
                          const cuuint32_t *steps, int interleave, int swizzle, int promotion,
                          int fill);
+
+/* A thread's own copies of 16 bytes, of zeros where from is NULL; how many others the last launch
+ * has made. */
+void emulated_piece(uint32_t to, const void *from);
+void emulated_pieces_commit();
+void emulated_pieces_wait(int left);
+size_t emulated_pieces_read();
 
 /* c [64, n] += a [64, 16] b [n, 16]^T, as wgmma.cuh has it. */
 void emulated_wgmma(float *c, uint64_t a, uint64_t b, int n);

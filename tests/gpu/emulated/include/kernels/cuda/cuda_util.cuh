@@ -1,6 +1,6 @@
 /*
- * cuda_util.cuh - stands in for kernels/cuda/cuda_util.cuh: CUDA's words, and what the linear
- * kernels need of it.
+ * cuda_util.cuh - stands in for kernels/cuda/cuda_util.cuh: CUDA's words, and what the kernels
+ * need of it.
  */
 #ifndef KERNELS_CUDA_CUDA_UTIL_CUH
 #define KERNELS_CUDA_CUDA_UTIL_CUH
@@ -24,6 +24,7 @@ using std::min;
 #define __device__
 #define __host__
 #define __forceinline__ inline
+#define __align__(n)    __attribute__((aligned(n)))
 #define __launch_bounds__(...)
 #define __grid_constant__
 #define __shared__    thread_local /* a block is a thread of the host */
@@ -32,6 +33,9 @@ using std::min;
 
 struct uint2 {
     unsigned x, y;
+};
+struct alignas(16) uint4 {
+    unsigned x, y, z, w;
 };
 struct alignas(8) float2 {
     float x, y;
@@ -46,6 +50,11 @@ struct __nv_bfloat16 {
 static inline uint2 make_uint2(unsigned x, unsigned y)
 {
     return {x, y};
+}
+
+static inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w)
+{
+    return {x, y, z, w};
 }
 
 static inline float2 make_float2(float x, float y)
@@ -66,6 +75,58 @@ static inline float __uint_as_float(uint32_t bits)
     return x;
 }
 
+/* Of four bytes each: what lane from has, or this one where there is no such lane. */
+template <typename T> static inline T lane_value(T x, int from)
+{
+    const struct emulated_words *all;
+    int lane = (int)threadIdx.x % WARP;
+    uint32_t word;
+
+    static_assert(sizeof(x) == sizeof(word), "");
+    memcpy(&word, &x, sizeof(word));
+    all = emulated_exchange(&word, 1);
+    memcpy(&x, &all[from < 0 || from >= WARP ? lane : from].v[0], sizeof(x));
+    emulated_warp_sync();
+    return x;
+}
+
+template <typename T> static inline T __shfl_sync(unsigned, T x, int from)
+{
+    return lane_value(x, from % WARP);
+}
+
+template <typename T> static inline T __shfl_xor_sync(unsigned, T x, int mask)
+{
+    return lane_value(x, (int)threadIdx.x % WARP ^ mask);
+}
+
+template <typename T> static inline T __shfl_up_sync(unsigned, T x, int by)
+{
+    return lane_value(x, (int)threadIdx.x % WARP - by);
+}
+
+static inline unsigned __ballot_sync(unsigned, bool x)
+{
+    const uint32_t own = x;
+    const struct emulated_words *all = emulated_exchange(&own, 1);
+    unsigned ballot = 0;
+
+    for (int i = 0; i < WARP; i++)
+        ballot |= all[i].v[0] << i;
+    emulated_warp_sync();
+    return ballot;
+}
+
+static inline int __ffs(int x)
+{
+    return __builtin_ffs(x);
+}
+
+template <typename T> static inline T __ldcg(const T *p)
+{
+    return *p;
+}
+
 typedef int cudaError_t;
 enum { cudaSuccess, cudaErrorInvalidValue, cudaFuncAttributeMaxDynamicSharedMemorySize };
 
@@ -77,6 +138,7 @@ struct device {
 
 struct stream {
     struct device *device;
+    int32_t *counters;
 };
 
 template <typename Kernel> static cudaError_t cudaFuncSetAttribute(Kernel, int, int)
@@ -115,6 +177,7 @@ static inline int ceil_div(int64_t a, int64_t b)
 
 static inline void pdl_wait()
 {
+    emulated_pdl_wait();
 }
 
 static inline void pdl_launch()
@@ -124,6 +187,12 @@ static inline void pdl_launch()
 static inline void threads_sync(int num_threads)
 {
     emulated_threads_sync(num_threads);
+}
+
+/* Blocks run one after another, and so do threads between their meetings. */
+static inline int32_t count_up(int32_t *counter)
+{
+    return (*counter)++;
 }
 
 static inline float to_float(__nv_bfloat16 x)

@@ -36,6 +36,33 @@ static inline void mma_bf16(float *c, uint32_t a0, uint32_t a1, uint32_t a2, uin
     emulated_warp_sync();
 }
 
+static inline uint32_t transpose_8x8(uint32_t x)
+{
+    const struct emulated_words *rows = emulated_exchange(&x, 1);
+    int row = (int)threadIdx.x % WARP / 4, column = (int)threadIdx.x % WARP % 4 * 2;
+    uint32_t y = 0;
+
+    for (int i = 0; i < 2; i++)
+        y |= (rows[(column + i) * 4 + row / 2].v[0] >> row % 2 * 16 & 0xFFFF) << i * 16;
+    emulated_warp_sync();
+    return y;
+}
+
+static inline uint32_t lows(uint32_t x, uint32_t y)
+{
+    return (x & 0xFFFF) | y << 16;
+}
+
+static inline uint32_t highs(uint32_t x, uint32_t y)
+{
+    return x >> 16 | (y & 0xFFFF0000);
+}
+
+static inline float fast_exp2(float x)
+{
+    return exp2f(x);
+}
+
 static inline void load_fragments(uint32_t *r, uint32_t address)
 {
     const struct emulated_words *rows = emulated_exchange(&address, 1);
