@@ -36,27 +36,25 @@ struct split {
 
 static __device__ struct split split_of(int kv_len, const struct decode_args *args, int index)
 {
-    int num;
+    struct split split;
+    int num, len;
 
     kv_len = max(kv_len, 1); /* an empty row has none, and goes when its tokens are looked at */
     num = min((kv_len + args->min_len - 1) / args->min_len, args->max_splits);
-    int len = ((kv_len + num - 1) / num + STEP - 1) / STEP * STEP;
-    struct split split;
-
+    len = ((kv_len + num - 1) / num + STEP - 1) / STEP * STEP;
     split.num = (kv_len + len - 1) / len;
     split.begin = index * len;
     split.end = min(kv_len, split.begin + len);
     return split;
 }
 
-/* What a block leaves for the merge: unnormalised output [group, head_dim], then the maxima [group]
- * and the sums [group] of its exponentials. */
+/* What a block leaves for the merge. */
 static __device__ float *partial_of(const struct decode_args *args, size_t item, int split)
 {
-    size_t group = (size_t)(args->a.num_qo_heads / args->a.num_kv_heads);
+    int group = args->a.num_qo_heads / args->a.num_kv_heads;
 
-    return (float *)args->a.workspace + (item * (size_t)args->max_splits + (size_t)split) * group *
-                                            ((size_t)args->a.head_dim + 4);
+    return (float *)args->a.workspace +
+           (item * (size_t)args->max_splits + (size_t)split) * piece_len(group, args->a.head_dim);
 }
 
 /* K and V of a warp's step on their way to the second-level cache; lanes hold the slots. */
@@ -203,11 +201,8 @@ static __global__ void __launch_bounds__(WARPS *WARP, BLOCKS_PER_SM)
         return;
     }
     pages = a->page_table + (size_t)a->row_table_idx[row] * (size_t)a->page_table_stride;
-    q = (const bf16 *)a->qkv + ((size_t)token * (size_t)(a->num_qo_heads + 2 * a->num_kv_heads) +
-                                (size_t)(kv_head * group)) *
-                                   (size_t)d;
-    out = (bf16 *)a->out +
-          ((size_t)token * (size_t)a->num_qo_heads + (size_t)(kv_head * group)) * (size_t)d;
+    q = q_of(a, token, kv_head);
+    out = out_of(a, token, kv_head);
     first = split.begin + warp * STEP;
     slot = slot_of(pages, min(first + lane % STEP, split.end - 1), a->page_size, args.page_shift);
     if (!AHEAD && first < split.end && first + STEP < a->kv_lens[row]) {
@@ -353,13 +348,6 @@ static void choose_splits(const struct device *device, struct decode_args *args,
     args->max_splits = (int)splits;
 }
 
-size_t attention_decode_workspace(const struct device *device, const struct ops_limits *limits)
-{
-    /* A split leaves as much as a piece: and there are at most 8 a multiprocessor (two of each of
-     * MAX_ITEMS_PER_SM pairs, or one for each of 5 blocks), half as many as of pieces. */
-    return attention_decode_stream_workspace(device, limits);
-}
-
 template <int DIM, int TILES, int WARPS, int BLOCKS_PER_SM, bool AHEAD>
 static cudaError_t decode(struct stream *stream, struct decode_args *args)
 {
@@ -374,7 +362,7 @@ static cudaError_t decode(struct stream *stream, struct decode_args *args)
 
 struct status attention_decode_launch(struct stream *stream, const struct attention_args *a)
 {
-    struct decode_args args = {*a, page_shift_of(a->page_size), 1, MIN_SPLIT, stream->counters};
+    struct decode_args args = {*a, page_shift_of(a->page_size), 0, 0, stream->counters};
     bool one_tile = a->num_qo_heads / a->num_kv_heads <= HEADS;
     int64_t items = (int64_t)a->num_rows * a->num_kv_heads, sms = stream->device->num_sms;
     /* with few rows more warps share one, so that fewer splits are needed */

@@ -132,10 +132,37 @@ static __device__ __forceinline__ void sums_join(struct decode_sums<DIM, TILES> 
     }
 }
 
+/* Floats of a row of which a part of the positions is summed up: out [group, head_dim], max and sum
+ * [group] each, and room for as many more, so that the next begins at 16 bytes. */
+static __host__ __device__ inline size_t piece_len(int group, int head_dim)
+{
+    return (size_t)group * ((size_t)head_dim + 4);
+}
+
+/* The group of q heads of a token, and where its out goes. */
+static __device__ __forceinline__ const __nv_bfloat16 *q_of(const struct attention_args *a,
+                                                            int token, int kv_head)
+{
+    int group = a->num_qo_heads / a->num_kv_heads;
+
+    return (const __nv_bfloat16 *)a->qkv +
+           ((size_t)token * (size_t)(a->num_qo_heads + 2 * a->num_kv_heads) +
+            (size_t)(kv_head * group)) *
+               (size_t)a->head_dim;
+}
+
+static __device__ __forceinline__ __nv_bfloat16 *out_of(const struct attention_args *a, int token,
+                                                        int kv_head)
+{
+    int group = a->num_qo_heads / a->num_kv_heads;
+
+    return (__nv_bfloat16 *)a->out +
+           ((size_t)token * (size_t)a->num_qo_heads + (size_t)(kv_head * group)) *
+               (size_t)a->head_dim;
+}
+
 /* attention_decode_stream.cu: where the rows are enough to keep all warps at work. */
 struct status attention_decode_stream_launch(struct stream *stream,
                                              const struct attention_args *args);
-size_t attention_decode_stream_workspace(const struct device *device,
-                                         const struct ops_limits *limits);
 
 #endif

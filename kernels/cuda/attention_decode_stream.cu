@@ -72,26 +72,6 @@ static __device__ __forceinline__ void fetch(uint32_t stage, const __nv_bfloat16
     }
 }
 
-/* Where a row has the q heads of a kv head. */
-static __device__ __forceinline__ __nv_bfloat16 *out_of(const struct attention_args *a, int row,
-                                                        int kv_head)
-{
-    size_t group = (size_t)(a->num_qo_heads / a->num_kv_heads), d = (size_t)a->head_dim;
-
-    return (__nv_bfloat16 *)a->out +
-           ((size_t)a->cu_seqlens_q[row] * (size_t)a->num_qo_heads + (size_t)kv_head * group) * d;
-}
-
-static __device__ __forceinline__ const __nv_bfloat16 *q_of(const struct attention_args *a, int row,
-                                                            int kv_head)
-{
-    size_t group = (size_t)(a->num_qo_heads / a->num_kv_heads), d = (size_t)a->head_dim;
-    size_t heads = (size_t)(a->num_qo_heads + 2 * a->num_kv_heads);
-
-    return (const __nv_bfloat16 *)a->qkv +
-           ((size_t)a->cu_seqlens_q[row] * heads + (size_t)kv_head * group) * d;
-}
-
 /* What a warp fetches, and where it stands in that. */
 struct fetcher {
     const __nv_bfloat16 *k_cache, *v_cache; /* of its kv head */
@@ -167,7 +147,7 @@ static __global__ void __launch_bounds__(MAX_WARPS *WARP, 1)
         struct weights weights[TILES];
 
         if (begins) {
-            const bf16 *row_q = q_of(a, at.row, kv_head);
+            const bf16 *row_q = q_of(a, a->cu_seqlens_q[at.row], kv_head);
 
 #pragma unroll
             for (int i = 0; i < TILES * DIM / 32; i++)
@@ -214,7 +194,7 @@ static __global__ void __launch_bounds__(MAX_WARPS *WARP, 1)
 
             sums_join(&w);
             if (row.first == row.last)
-                store(&w, out_of(a, at.row, kv_head), group, d);
+                store(&w, out_of(a, a->cu_seqlens_q[at.row], kv_head), group, d);
             else
                 leave(&w, piece_of(a, part, kv_head, row.first < part), group, d);
             if (row.first < part)
@@ -235,7 +215,7 @@ static __global__ void __launch_bounds__(MAX_WARPS *WARP, 1)
 #pragma unroll(DIM *TILES <= 128 ? 2 : 1)
         for (int p = row.first; p <= row.last; p++)
             add_piece(&w, piece_of(a, p, kv_head, p > row.first), group, d);
-        store(&w, out_of(a, row.row, kv_head), group, d);
+        store(&w, out_of(a, a->cu_seqlens_q[row.row], kv_head), group, d);
     }
 }
 
@@ -273,11 +253,12 @@ struct status attention_decode_stream_launch(struct stream *stream, const struct
     return cuda_launched(stream, error, "attention (decode of many rows)");
 }
 
-size_t attention_decode_stream_workspace(const struct device *device,
-                                         const struct ops_limits *limits)
+/* For a piece of each of two rows a warp. Few rows leave as much for each split, of which there are
+ * at most 8 for a multiprocessor: two of each of 4 pairs, or one for each of 5 blocks. */
+size_t attention_decode_workspace(const struct device *device, const struct ops_limits *limits)
 {
-    size_t group = (size_t)(limits->num_qo_heads / limits->num_kv_heads);
+    int group = limits->num_qo_heads / limits->num_kv_heads;
 
-    return (size_t)device->num_sms * MAX_WARPS * 2 * group * ((size_t)limits->head_dim + 4) *
+    return (size_t)device->num_sms * MAX_WARPS * 2 * piece_len(group, limits->head_dim) *
            sizeof(float);
 }

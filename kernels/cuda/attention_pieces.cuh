@@ -16,18 +16,14 @@ struct stream_args {
     int32_t *counters;
 };
 
-/*
- * A piece: sums.out as [group, head_dim], then max and sum [group] each, and room for as many more,
- * so that every piece begins at 16 bytes. A part has two at most: of a row that begins before it,
- * and of one that ends behind it.
- */
+/* A part has two pieces at most: of a row that begins before it, and of one that ends behind it. */
 static __device__ __forceinline__ float *piece_of(const struct attention_args *a, int part,
                                                   int kv_head, bool begins_before)
 {
     size_t index = ((size_t)part * (size_t)a->num_kv_heads + (size_t)kv_head) * 2 + begins_before;
     int group = a->num_qo_heads / a->num_kv_heads;
 
-    return (float *)a->workspace + index * (size_t)(group * (a->head_dim + 4));
+    return (float *)a->workspace + index * piece_len(group, a->head_dim);
 }
 
 template <int DIM, int TILES>

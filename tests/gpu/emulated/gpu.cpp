@@ -340,6 +340,18 @@ void emulated_pdl_wait()
     launched.has_waited = true;
 }
 
+/* What a thread has put off, but for the last groups that are closed; the open one is behind them.
+ */
+template <typename Work>
+static void do_groups(std::vector<std::vector<Work>> *groups, int left, void (*act)(const Work *))
+{
+    while ((int)groups->size() - 1 > left) {
+        for (const Work &work : groups->front())
+            act(&work);
+        groups->erase(groups->begin());
+    }
+}
+
 static void do_piece(const struct piece *piece)
 {
     if (piece->from)
@@ -372,13 +384,7 @@ void emulated_pieces_commit()
 
 void emulated_pieces_wait(int left)
 {
-    auto *groups = &self->threads[self->current].pieces;
-
-    while ((int)groups->size() - 1 > left) {
-        for (const struct piece &piece : groups->front())
-            do_piece(&piece);
-        groups->erase(groups->begin());
-    }
+    do_groups(&self->threads[self->current].pieces, left, do_piece);
 }
 
 size_t emulated_pieces_read()
@@ -438,13 +444,7 @@ void emulated_wgmma_commit()
 
 void emulated_wgmma_wait(int left)
 {
-    auto *groups = &self->threads[self->current].groups;
-
-    while ((int)groups->size() - 1 > left) {
-        for (const struct product &product : groups->front())
-            do_product(&product);
-        groups->erase(groups->begin());
-    }
+    do_groups(&self->threads[self->current].groups, left, do_product);
     emulated_warp_sync();
 }
 

@@ -224,7 +224,7 @@ static void make_step(struct step *s, const struct shape *shape,
     limits.num_qo_heads = num_q_heads;
     limits.num_kv_heads = shape->num_kv_heads;
     limits.head_dim = shape->head_dim;
-    s->workspace.make(attention_decode_stream_workspace(&card, &limits) / sizeof(float));
+    s->workspace.make(attention_decode_workspace(&card, &limits) / sizeof(float));
     s->counters.make((size_t)card.num_sms * 8); /* warps of a block, at most */
     std::fill_n(s->counters.data, s->counters.num, 0);
     s->out.make((size_t)(s->num_tokens * num_q_heads * shape->head_dim));
