@@ -21,7 +21,7 @@ struct moe_space {
 static struct moe_space moe_space(void *workspace, size_t pairs)
 {
     struct moe_space space;
-    size_t row = (pairs * sizeof(int32_t) + 255) / 256 * 256;
+    size_t row = device_align(pairs * sizeof(int32_t));
 
     space.choices.experts = (int32_t *)workspace;
     space.choices.weights = (float *)((char *)workspace + row);
@@ -37,7 +37,7 @@ extern "C" size_t moe_cuda_workspace(const struct ops_limits *limits)
 
     if (limits->num_experts == 0)
         return 0;
-    return 2 * ((pairs * sizeof(int32_t) + 255) / 256 * 256) + (inner > grouped ? inner : grouped);
+    return 2 * device_align(pairs * sizeof(int32_t)) + (inner > grouped ? inner : grouped);
 }
 
 static __global__ void __launch_bounds__(WARPS *WARP)

@@ -24,11 +24,6 @@ struct groups {
     __nv_bfloat16 *out;     /* [T * top_k, hidden_size], by pair */
 };
 
-static size_t align(size_t size)
-{
-    return (size + 255) / 256 * 256;
-}
-
 static int num_tiles_of(int64_t num_pairs, int num_experts, int tile_rows)
 {
     return (int)(num_pairs / tile_rows) + num_experts;
@@ -38,17 +33,17 @@ static int num_tiles_of(int64_t num_pairs, int num_experts, int tile_rows)
 static size_t groups_init(struct groups *g, void *space, int64_t num_pairs, int num_experts,
                           int hidden_size, int inner_size)
 {
-    size_t pairs = (size_t)num_pairs, at = align(pairs * sizeof(int32_t));
+    size_t pairs = (size_t)num_pairs, at = device_align(pairs * sizeof(int32_t));
     char *base = (char *)space;
 
     g->order = (int32_t *)space;
     g->tiles = (struct moe_tile *)(base + at);
-    at += align((size_t)num_tiles_of(num_pairs, num_experts, MIN_TILE_ROWS) *
-                sizeof(struct moe_tile));
+    at += device_align((size_t)num_tiles_of(num_pairs, num_experts, MIN_TILE_ROWS) *
+                       sizeof(struct moe_tile));
     g->inner = (__nv_bfloat16 *)(base + at);
-    at += align(pairs * (size_t)inner_size * sizeof(__nv_bfloat16));
+    at += device_align(pairs * (size_t)inner_size * sizeof(__nv_bfloat16));
     g->out = (__nv_bfloat16 *)(base + at);
-    return at + align(pairs * (size_t)hidden_size * sizeof(__nv_bfloat16));
+    return at + device_align(pairs * (size_t)hidden_size * sizeof(__nv_bfloat16));
 }
 
 size_t moe_grouped_workspace(const struct ops_limits *limits)
