@@ -351,13 +351,19 @@ static void choose_splits(const struct device *device, struct decode_args *args,
 template <int DIM, int TILES, int WARPS, int BLOCKS_PER_SM, bool AHEAD>
 static cudaError_t decode(struct stream *stream, struct decode_args *args)
 {
+    void (*kernel)(struct decode_args) =
+        attention_decode_kernel<DIM, TILES, WARPS, BLOCKS_PER_SM, AHEAD>;
+    cudaError_t error = prefer_cache(stream, (const void *)kernel);
     dim3 grid;
 
+    static_assert(BLOCKS_PER_SM * (WARPS * HEADS * (DIM + 2) * sizeof(float) +
+                                   TILES * DIM / 32 * WARP * sizeof(uint4) + 16 + BLOCK_RESERVE) <=
+                      SMALL_SHARED,
+                  "all blocks of a multiprocessor at once");
     choose_splits(stream->device, args, BLOCKS_PER_SM);
     grid = dim3((unsigned)args->a.num_kv_heads, (unsigned)args->max_splits,
                 (unsigned)args->a.num_rows);
-    return launch(stream, attention_decode_kernel<DIM, TILES, WARPS, BLOCKS_PER_SM, AHEAD>, grid,
-                  WARPS * WARP, 0, *args);
+    return error ? error : launch(stream, kernel, grid, WARPS * WARP, 0, *args);
 }
 
 struct status attention_decode_launch(struct stream *stream, const struct attention_args *a)

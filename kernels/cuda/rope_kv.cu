@@ -171,9 +171,10 @@ template <int LANES>
 static cudaError_t rope_kv_vec(struct stream *stream, const struct rope_kv_args *a)
 {
     int64_t heads = (int64_t)a->num_tokens * (a->num_qo_heads + 2 * a->num_kv_heads);
+    dim3 grid((unsigned)ceil_div(heads * LANES, WARPS * WARP));
+    cudaError_t error = prefer_cache(stream, (const void *)rope_kv_vec_kernel<LANES>);
 
-    return launch(stream, rope_kv_vec_kernel<LANES>,
-                  dim3((unsigned)ceil_div(heads * LANES, WARPS * WARP)), WARPS * WARP, 0, *a);
+    return error ? error : launch(stream, rope_kv_vec_kernel<LANES>, grid, WARPS * WARP, 0, *a);
 }
 
 extern "C" struct status rope_kv_cuda(struct stream *stream, const struct rope_kv_args *a)
