@@ -5,19 +5,20 @@
  *
  * cuBLAS counts by columns: y^T [n, T] = W [n, k] x^T [k, T], with W transposed from its point of
  * view. Sums are float32 and TF32 is off. At the first use of a shape outside a captured graph the
- * algorithms that the heuristic offers and our own kernels are timed in turn, on scratch memory,
- * and the fastest stays: in a file, see algo_cache.h. What is timed is a layer between two small
- * kernels, as it stands in a model, with W out of the cache: our own kernels overlap both.
+ * algorithms that the heuristic offers and our own kernels are tried (linear_trial.cu), and the
+ * fastest stays: in a file, see algo_cache.h.
  */
 #include <string.h>
 
+#include "kernels/cuda/linear_trial.cuh"
 #include "kernels/cuda/linear_tuner.cuh"
 
-enum { LT_CANDIDATES = 16, SPLIT_CANDIDATES = 12 };
+enum { LT_CANDIDATES = 16 };
 enum { MAX_WAYS = SKINNY_NUM + 1 + SPLIT_CANDIDATES };
 enum { MAX_CANDIDATES = LT_CANDIDATES + MAX_WAYS };
 
 static_assert(sizeof(cublasLtMatmulAlgo_t) == ALGO_WORDS * sizeof(uint64_t), "algo_cache.h");
+static_assert((int)MAX_CANDIDATES <= (int)TRIAL_MAX_WAYS, "linear_trial.cuh");
 
 /* One product as cuBLAS wants it. */
 struct product {
@@ -138,7 +139,13 @@ static cublasStatus_t multiply(struct stream *stream, struct product *p, const s
 struct candidate {
     int32_t own; /* its number, or 0 */
     cublasLtMatmulAlgo_t algo;
-    float ms; /* the best so far */
+};
+
+/* All that are tried for a product. */
+struct candidates {
+    struct product *product; /* borrowed */
+    struct candidate list[MAX_CANDIDATES];
+    int num;
 };
 
 static struct status own_launch(struct stream *stream, const struct layer_args *a, int number)
@@ -150,114 +157,16 @@ static struct status own_launch(struct stream *stream, const struct layer_args *
     return skinny_launch(stream, a, number);
 }
 
-static bool run_candidate(struct stream *stream, struct product *p, const struct layer_args *a,
-                          const struct candidate *c)
+static bool run_candidate(struct stream *stream, const struct layer_args *a, int i,
+                          void *candidates)
 {
+    const struct candidates *all = (const struct candidates *)candidates;
+    const struct candidate *c = &all->list[i];
+
     if (c->own)
         return !own_launch(stream, a, c->own).code;
-    return !multiply(stream, p, a, &c->algo) && (!a->wide || !silu_mul_launch(stream, a));
-}
-
-/* Takes the place of the small operators before and behind a layer: about a microsecond. */
-static __global__ void neighbour_kernel()
-{
-    long long begin;
-
-    pdl_launch();
-    pdl_wait();
-    begin = clock64();
-    while (clock64() - begin < 1000)
-        ;
-}
-
-/* Reads num pieces of memory that nobody needs; that they are all ones does not happen. */
-static __global__ void evict_kernel(uint4 *pieces, int num)
-{
-    uint4 all = make_uint4(~0u, ~0u, ~0u, ~0u);
-
-    pdl_wait();
-    for (int i = (int)(blockIdx.x * blockDim.x + threadIdx.x); i < num;
-         i += (int)(gridDim.x * blockDim.x)) {
-        uint4 x = load_once(pieces + i);
-
-        all = make_uint4(all.x & x.x, all.y & x.y, all.z & x.z, all.w & x.w);
-    }
-    if ((all.x & all.y & all.z & all.w) == ~0u)
-        pieces[0] = all;
-}
-
-/*
- * Empties the second-level cache, by reading cuBLAS's workspace, which is larger than an H200's. It
- * is not to be written: what waits there to go to memory would go at the cost of the layer that is
- * timed. Three times over, so that the host has put everything in the stream before it is the
- * layer's turn.
- */
-static bool evict(struct stream *stream)
-{
-    const dim3 grid((unsigned)stream->device->num_sms * 4);
-    bool ok = true;
-
-    for (int i = 0; i < 3 && ok; i++)
-        ok = !launch(stream, evict_kernel, grid, 256, 0, (uint4 *)stream->device->lt_workspace,
-                     (int)(LT_WORKSPACE_SIZE / sizeof(uint4)));
-    return ok;
-}
-
-/* One run with a cold cache. */
-static void time_candidate(struct stream *stream, struct product *p, const struct layer_args *a,
-                           cudaEvent_t begin, cudaEvent_t end, struct candidate *c)
-{
-    dim3 grid((unsigned)stream->device->num_sms);
-    float ms;
-    bool ok = evict(stream) && !cudaEventRecord(begin, stream->cuda) &&
-              !launch(stream, neighbour_kernel, grid, 128, 0) && run_candidate(stream, p, a, c) &&
-              !launch(stream, neighbour_kernel, grid, 128, 0) &&
-              !cudaEventRecord(end, stream->cuda) && !cudaEventSynchronize(end) &&
-              !cudaEventElapsedTime(&ms, begin, end);
-
-    if (ok && ms < c->ms)
-        c->ms = ms;
-}
-
-/* The fastest of the candidates; the first where the scratch memory is not to be had. */
-static int tune(struct stream *stream, struct product *p, const struct layer_args *a,
-                struct candidate *candidates, int num)
-{
-    size_t size = (size_t)a->num_tokens * (size_t)a->weight->n * dtype_size(a->y_dtype), total;
-    struct layer_args args = *a;
-    cudaEvent_t begin = NULL, end = NULL;
-    void *scratch = NULL;
-    int winner = 0, rounds = a->num_tokens > 1024 ? 2 : 5;
-
-    size = (size + 255) / 256 * 256;
-    total = a->wide ? size * 2 : size;
-    if (cudaMalloc(&scratch, total) || cudaMemsetAsync(scratch, 0, total, stream->cuda) ||
-        cudaEventCreate(&begin) || cudaEventCreate(&end))
-        goto out;
-    args.y = scratch;
-    args.wide = a->wide ? (char *)scratch + size : NULL;
-    for (int i = 0; i < num; i++) { /* the first run loads the kernel */
-        candidates[i].ms = 1e30f;
-        run_candidate(stream, p, &args, &candidates[i]);
-    }
-    for (int round = 0; round < rounds; round++) { /* in turn: none gets the cooler card */
-        float limit = round == 0 ? 1e30f : candidates[winner].ms * 1.25f;
-
-        for (int i = 0; i < num; i++) {
-            if (round == 0 || candidates[i].ms <= limit)
-                time_candidate(stream, p, &args, begin, end, &candidates[i]);
-        }
-        for (int i = 0; i < num; i++)
-            winner = candidates[i].ms < candidates[winner].ms ? i : winner;
-    }
-out:
-    cudaGetLastError(); /* a lack of memory here is no fault */
-    if (begin)
-        cudaEventDestroy(begin);
-    if (end)
-        cudaEventDestroy(end);
-    cudaFree(scratch);
-    return winner;
+    return !multiply(stream, all->product, a, &c->algo) &&
+           (!a->wide || !silu_mul_launch(stream, a));
 }
 
 /* A stored algorithm is good if this library says so of this product. */
@@ -323,16 +232,17 @@ static struct status find_algo(struct stream *stream, struct product *p, const s
     struct linear_tuner *tuner = stream->device->tuner;
     struct algo_entry key = entry_of(a), *entry = linear_tuner_find(tuner, &key);
     cublasLtMatmulHeuristicResult_t found[LT_CANDIDATES];
-    struct candidate candidates[MAX_CANDIDATES] = {};
+    struct candidates candidates = {p};
     cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-    int max = a->num_tokens > 1024 ? LT_CANDIDATES / 2 : LT_CANDIDATES, num = 0;
+    int max = a->num_tokens > MANY_TOKENS ? LT_CANDIDATES / 2 : LT_CANDIDATES, num = 0, fastest;
     int ways[MAX_WAYS], num_ways;
     cublasStatus_t error;
-    bool *is_good = &tuner->is_good[entry - tuner->entries];
+    enum algo_origin *origin = &tuner->origins[entry - tuner->entries];
 
     if (!tuner->is_untimed && entry->bucket &&
-        ((*is_good && !entry->own) || is_usable(stream, p, a, entry))) {
-        *is_good = true;
+        ((*origin != ALGO_STORED && !entry->own) || is_usable(stream, p, a, entry))) {
+        if (*origin == ALGO_STORED)
+            *origin = ALGO_GOOD;
         out->own = entry->own;
         memcpy(&out->algo, entry->algo, sizeof(out->algo));
         return status_ok();
@@ -343,11 +253,11 @@ static struct status find_algo(struct stream *stream, struct product *p, const s
     if (error)
         return lt_status(error, a);
     for (int i = 0; i < num; i++)
-        candidates[i].algo = found[i].algo;
+        candidates.list[candidates.num++].algo = found[i].algo;
     num_ways = own_ways(stream->device, a, ways);
     for (int i = 0; i < num_ways; i++)
-        candidates[num++].own = ways[i];
-    *out = candidates[0];
+        candidates.list[candidates.num++].own = ways[i];
+    *out = candidates.list[0];
     out->own = forced_way(tuner, ways, num_ways);
     if (tuner->forced && !out->own && can_be_forced(stream->device, a))
         return status_error(STATUS_UNSUPPORTED,
@@ -359,10 +269,11 @@ static struct status find_algo(struct stream *stream, struct product *p, const s
         stream->has_guessed = true;
         return status_ok();
     }
-    *out = candidates[tune(stream, p, a, candidates, num)];
+    fastest = linear_trial_fastest(stream, a, candidates.num, run_candidate, &candidates);
+    *out = candidates.list[fastest < 0 ? 0 : fastest];
     key.own = out->own;
     memcpy(key.algo, &out->algo, sizeof(key.algo));
-    linear_tuner_put(tuner, &key, true);
+    linear_tuner_put(tuner, &key, fastest < 0 ? ALGO_GUESSED : ALGO_GOOD);
     return status_ok();
 }
 

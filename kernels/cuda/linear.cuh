@@ -40,6 +40,7 @@ void linear_tuner_destroy(struct linear_tuner **tuner);
  */
 enum { SKINNY_SMALL = 0, SKINNY_NUM = 2 };
 enum { FEW_TOKENS = 16 };        /* up to here tokens are few */
+enum { MANY_TOKENS = 1024 };     /* beyond, the products take so long that little else counts */
 enum { LARGE_WEIGHT = 1 << 24 }; /* elements: from here on a weight is large */
 enum { STATIC_SHARED = 1024 };   /* bytes that a kernel with dynamic shared memory leaves */
 
@@ -62,6 +63,7 @@ struct status linear_stream_launch(struct stream *stream, const struct layer_arg
  * number from SPLIT_FIRST on.
  */
 enum { SPLIT_FIRST = 256 };
+enum { SPLIT_CANDIDATES = 12 }; /* of them are timed, at most */
 
 bool linear_split_knows(const struct device *device, const struct layer_args *args, int number);
 /* The numbers of those that are worth a try, the likeliest first: at most max; returns how many. */

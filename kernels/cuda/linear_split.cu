@@ -21,7 +21,7 @@
  *
  * A shape can be split in several ways. With more ranks, or more spans and more features for each,
  * a block has less of x to read, but more sums to send, or more of W to read. linear_plan.cu lists
- * the likeliest; linear.cu times them.
+ * the likeliest; linear_trial.cu times them.
  */
 #include "kernels/cuda/cluster.cuh"
 #include "kernels/cuda/linear_split.cuh"

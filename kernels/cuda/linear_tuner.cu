@@ -24,7 +24,8 @@ struct algo_entry *linear_tuner_find(struct linear_tuner *tuner, const struct al
     }
 }
 
-void linear_tuner_put(struct linear_tuner *tuner, const struct algo_entry *entry, bool is_good)
+void linear_tuner_put(struct linear_tuner *tuner, const struct algo_entry *entry,
+                      enum algo_origin origin)
 {
     struct algo_entry *place = linear_tuner_find(tuner, entry);
 
@@ -35,7 +36,7 @@ void linear_tuner_put(struct linear_tuner *tuner, const struct algo_entry *entry
     else
         tuner->num_entries++;
     *place = *entry;
-    tuner->is_good[place - tuner->entries] = is_good;
+    tuner->origins[place - tuner->entries] = origin;
 }
 
 static void tuner_load(struct linear_tuner *tuner)
@@ -46,7 +47,7 @@ static void tuner_load(struct linear_tuner *tuner)
     if (entries)
         num = algo_cache_load(tuner->card, tuner->version, entries, TUNER_SIZE / 2);
     for (int i = 0; i < num; i++)
-        linear_tuner_put(tuner, &entries[i], false);
+        linear_tuner_put(tuner, &entries[i], ALGO_STORED);
     tuner->num_saved = tuner->num_entries;
     free(entries);
 }
@@ -97,11 +98,11 @@ void linear_tuner_save(struct linear_tuner *tuner)
     if (entries == NULL)
         return;
     for (int i = 0; i < TUNER_SIZE; i++) {
-        if (tuner->entries[i].bucket)
+        if (tuner->entries[i].bucket && tuner->origins[i] != ALGO_GUESSED)
             entries[num++] = tuner->entries[i];
     }
     algo_cache_save(tuner->card, tuner->version, entries, num); /* where it cannot: timed again */
-    tuner->num_saved = num;
+    tuner->num_saved = tuner->num_entries;
     free(entries);
 }
 

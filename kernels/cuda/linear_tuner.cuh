@@ -12,13 +12,19 @@ extern "C" {
 
 enum { TUNER_SIZE = 4096 };
 
+enum algo_origin {
+    ALGO_STORED,  /* from the file, and not asked for yet */
+    ALGO_GOOD,    /* timed here, or found to serve */
+    ALGO_GUESSED, /* could not be timed: not for the file */
+};
+
 struct linear_tuner {
     struct algo_entry entries[TUNER_SIZE]; /* a hash table with open addressing, never full */
     int num_entries;
-    int num_saved;            /* of them, when the file was last written or read */
-    bool is_good[TUNER_SIZE]; /* of an entry: timed here, or asked for once */
-    int version;              /* of cuBLASLt */
-    bool is_untimed;          /* for sanitizers: the first algorithm that the heuristic offers */
+    int num_saved; /* of them, when the file was last written or read */
+    enum algo_origin origins[TUNER_SIZE];
+    int version;     /* of cuBLASLt */
+    bool is_untimed; /* for sanitizers: the first algorithm that the heuristic offers */
     /* For tests: the number of a kernel of our own, all of whose layers go there, or SPLIT_FIRST +
      * n for the n-th way of linear_split.cu; or 0. */
     int forced;
@@ -28,7 +34,7 @@ struct linear_tuner {
 /* The entry of this key, or the free one where it belongs. */
 struct algo_entry *linear_tuner_find(struct linear_tuner *tuner, const struct algo_entry *key);
 
-/* is_good: it was timed here, and need not be checked. */
-void linear_tuner_put(struct linear_tuner *tuner, const struct algo_entry *entry, bool is_good);
+void linear_tuner_put(struct linear_tuner *tuner, const struct algo_entry *entry,
+                      enum algo_origin origin);
 
 #endif
