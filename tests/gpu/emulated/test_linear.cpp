@@ -1,7 +1,8 @@
 /*
  * test_linear.cpp - the products of linear_split.cu and linear_stream.cu on the emulated card,
- * against sums of doubles.
+ * against sums of doubles; and which plans are worth a try.
  */
+#include <algorithm>
 #include <random>
 #include <vector>
 
@@ -232,5 +233,42 @@ START_TEST(large_layers_agree)
 }
 END_TEST
 
+/* The plan that was the fastest of all on an H200 is among those that are timed. */
+START_TEST(fastest_plans_are_tried)
+{
+    static const struct {
+        int n, k, num_tokens;
+        bool is_gated;
+        int fastest;
+    } layers[] = {
+        {4096, 1024, 64, false, split_number(64, 1, 1, 2, 1)},
+        {1024, 2048, 64, false, split_number(64, 1, 4, 2, 1)},
+        {6144, 1024, 64, true, split_number(64, 1, 1, 4, 1)},
+        {1024, 3072, 64, false, split_number(64, 1, 4, 2, 1)},
+        {4096, 1024, 128, false, split_number(80, 1, 1, 2, 2)},
+        {1024, 2048, 128, false, split_number(80, 1, 4, 2, 2)},
+        {6144, 1024, 128, true, split_number(80, 1, 1, 2, 1)},
+        {7168, 5120, 64, false, split_number(112, 1, 2, 2, 1)},
+        {5120, 5120, 64, false, split_number(80, 1, 2, 2, 1)},
+        {34816, 5120, 64, true, split_number(136, 2, 1, 1, 1)},
+        {5120, 17408, 64, false, split_number(80, 1, 2, 4, 1)},
+        {34816, 5120, 128, true, split_number(136, 2, 1, 1, 1)},
+        {5120, 17408, 128, false, split_number(80, 1, 2, 1, 1)},
+    };
+
+    for (auto &layer : layers) {
+        struct shape s = {layer.n, layer.k, layer.num_tokens, layer.is_gated};
+        struct linear_weight weight = {};
+        struct layer_args args = args_of(&s, &weight);
+        int plans[SPLIT_CANDIDATES],
+            num = linear_split_plans(&card, &args, plans, SPLIT_CANDIDATES);
+
+        ck_assert_msg(std::find(plans, plans + num, layer.fastest) != plans + num,
+                      "[%d, %d] over %d tokens: not plan %x", layer.n, layer.k, layer.num_tokens,
+                      layer.fastest);
+    }
+}
+END_TEST
+
 CHECK_MAIN("emulated_linear", split_layers_agree, turns_keep_to_their_stages, streamed_layers_agree,
-           large_layers_agree)
+           large_layers_agree, fastest_plans_are_tried)
