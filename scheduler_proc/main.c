@@ -1,6 +1,7 @@
 /* main.c - the process minisgl-scheduler: options, model, then the loop. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "common/clock.h"
 #include "common/log.h"
@@ -23,6 +24,9 @@ static void log_start(const struct settings *s, const struct model_config *model
         log_warn("--max-seq-len-override %lld is beyond the model's max_position_embeddings %d, "
                  "and its config stretches no positions: text behind that is likely nonsense",
                  (long long)s->max_seq_len, model->max_position_embeddings);
+    if (s->threads > sysconf(_SC_NPROCESSORS_ONLN))
+        log_warn("--threads %lld is more than the %ld processors: they wait for each other",
+                 (long long)s->threads, sysconf(_SC_NPROCESSORS_ONLN));
     for (size_t i = 0; i < sizeof(info->warnings) / sizeof(info->warnings[0]); i++)
         if (info->warnings[i][0])
             log_warn("%s", info->warnings[i]);

@@ -297,7 +297,9 @@ static struct status make_cos_sin(struct loader *in, int32_t max_seq_len)
     struct status status;
 
     if (!table)
-        return status_error(STATUS_NO_MEMORY, "rotary table: no memory");
+        return status_error(STATUS_NO_MEMORY,
+                            "rotary table of %d positions: no memory (see --max-seq-len-override)",
+                            (int)max_seq_len);
     rope_fill(&model->config->rope, head_dim, max_seq_len, table);
     status = model->device_ops->alloc(model->device, size, (void **)&model->cos_sin);
     if (status.code == STATUS_OK)

@@ -128,7 +128,8 @@ static struct status check_entry(const struct entry *entry, const char *name, si
     uint64_t size = 0;
 
     if (entry->end > data_size)
-        return status_error(STATUS_FORMAT, "tensor %s ends at byte %llu of %zu", name,
+        return status_error(STATUS_FORMAT,
+                            "tensor %s ends at byte %llu of %zu: is the file cut off?", name,
                             (unsigned long long)entry->end, data_size);
     if (entry->type && (!shape_bytes(entry, &size) || size != entry->end - entry->begin))
         return status_error(STATUS_FORMAT, "tensor %s: %llu bytes are not what its shape takes",

@@ -511,6 +511,13 @@ def test_positions_that_the_model_never_saw_are_warned_of():
         assert code == 0 and (f"{override} is beyond" in log and f"{positions}," in log) == warned, log
 
 
+def test_more_threads_than_processors_are_warned_of():
+    processors = os.sysconf("SC_NPROCESSORS_ONLN")
+    for threads, warned in ((1, False), (processors + 1, True)):
+        code, _, log = Scheduler("--threads", threads).stop()
+        assert code == 0 and (f"--threads {threads} is more than the {processors} processors" in log) == warned, log
+
+
 def test_large_tables_are_told_with_what_makes_them_smaller():
     for running, told in ((4, False), (80, True)):
         options = "--device", "sim", "--max-seq-len-override", 1_000_000, "--num-pages", 65536
