@@ -260,15 +260,23 @@ static struct status enqueue(struct link *link, zmq_msg_t *msg)
     return status_ok();
 }
 
+/* To be closed, sent or not. */
+static bool make_msg(zmq_msg_t *msg, const void *data, size_t size)
+{
+    if (zmq_msg_init_size(msg, size) != 0)
+        return false;
+    if (size)
+        memcpy(zmq_msg_data(msg), data, size);
+    return true;
+}
+
 struct status link_send(struct link *link, const void *data, size_t size)
 {
     struct status status = status_ok();
     zmq_msg_t msg;
 
-    if (zmq_msg_init_size(&msg, size) != 0)
+    if (!make_msg(&msg, data, size))
         return status_error(STATUS_NO_MEMORY, "no memory for a frame of %zu bytes", size);
-    if (size)
-        memcpy(zmq_msg_data(&msg), data, size);
     if (!link_flush(link) || zmq_msg_send(&msg, link->handle, ZMQ_DONTWAIT) < 0)
         status = enqueue(link, &msg);
     zmq_msg_close(&msg);
@@ -331,22 +339,41 @@ static int send_peer(struct link *link, const uint8_t *peer, size_t size)
     return send_part(link, peer, size, ZMQ_SNDMORE);
 }
 
+/* The last part of what goes to a peer. */
+static int send_body(struct link *link, zmq_msg_t *body)
+{
+    int sent;
+
+    do
+        sent = zmq_msg_send(body, link->handle, ZMQ_DONTWAIT);
+    while (sent < 0 && errno == EINTR);
+    return sent;
+}
+
 struct status link_send_to(struct link *link, const struct bytes *peer, const void *data,
                            size_t size)
 {
     size_t peer_size = peer->size;
     bool has_delimiter = false;
+    struct status status = status_ok();
+    zmq_msg_t body;
 
     if (link->kind == LINK_REP && peer_size > 0)
         has_delimiter = peer->data[--peer_size] != 0;
+    /* Before the first part goes: a message that is half sent would go on with the next one's
+     * parts, and take it to the wrong peer. */
+    if (!make_msg(&body, data, size))
+        return status_error(STATUS_NO_SPACE, "no memory for a frame of %zu bytes", size);
+    /* Once the first part is taken the others are too: pipes count whole messages, and small parts
+     * take no memory of their own. */
     if (send_peer(link, peer->data, peer_size) < 0)
-        return errno == EAGAIN ? status_error(STATUS_NO_SPACE, "the peer does not read")
-                               : status_error(STATUS_GONE, "the peer is not connected");
-    /* Once the first part is taken the others are too: pipes count whole messages. */
-    if ((has_delimiter && send_part(link, "", 0, ZMQ_SNDMORE) < 0) ||
-        send_part(link, data, size, 0) < 0)
-        return status_error(STATUS_GONE, "the peer has just gone: %s", zmq_strerror(errno));
-    return status_ok();
+        status = errno == EAGAIN ? status_error(STATUS_NO_SPACE, "the peer does not read")
+                                 : status_error(STATUS_GONE, "the peer is not connected");
+    else if ((has_delimiter && send_part(link, "", 0, ZMQ_SNDMORE) < 0) ||
+             send_body(link, &body) < 0)
+        status = status_error(STATUS_GONE, "the peer has just gone: %s", zmq_strerror(errno));
+    zmq_msg_close(&body);
+    return status;
 }
 
 /* ---- receive ---- */

@@ -61,7 +61,8 @@ MUST_CHECK struct status link_send(struct link *link, const void *data, size_t s
 
 /*
  * ROUTER and REP: to one peer. STATUS_GONE: that peer is not connected (any more). STATUS_NO_SPACE:
- * it is connected but does not read (its pipe is full): nothing is queued here, the caller decides.
+ * it is connected but does not read (its pipe is full), or memory is short: nothing is queued here,
+ * the caller decides.
  */
 MUST_CHECK struct status link_send_to(struct link *link, const struct bytes *peer, const void *data,
                                       size_t size);

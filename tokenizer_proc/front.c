@@ -331,7 +331,9 @@ static void take_frame(struct front *front, const struct link_frame *frame)
         client_queue_give(&front->clients, client);
     } else if (decoded.code) {
         refuse(front, client, job,
-               decoded.code == STATUS_INVALID ? ERROR_INVALID_REQUEST : ERROR_INTERNAL,
+               decoded.code == STATUS_INVALID     ? ERROR_INVALID_REQUEST
+               : decoded.code == STATUS_NO_MEMORY ? ERROR_OVERLOADED
+                                                  : ERROR_INTERNAL,
                decoded.msg);
         client_queue_give(&front->clients, client);
     } else {

@@ -38,18 +38,21 @@ struct status job_create(struct bytes frame, struct job **out, struct status *ou
     struct job *job = calloc(1, sizeof(*job));
     uint8_t *copy = malloc(frame.size + 1);
 
-    if (!job || !copy) {
-        free(job);
+    if (!job) {
         free(copy);
-        return status_error(STATUS_NO_MEMORY, "no memory for a request of %zu bytes", frame.size);
+        return status_error(STATUS_NO_MEMORY, "no memory for a request");
     }
-    if (frame.size)
+    if (copy && frame.size)
         memcpy(copy, frame.data, frame.size);
     job->frame = copy;
     job->cost = frame.size + JOB_OVERHEAD_BYTES;
     arena_init(&job->arena, ARENA_BLOCK_BYTES, MAX_JOB_BYTES);
-    *out_status = message_decode(copy, frame.size, &job->arena, &job->message, out_fault);
+    *out_status =
+        message_decode(copy ? copy : frame.data, frame.size, &job->arena, &job->message, out_fault);
     job->rid = out_status->code ? out_fault->rid : rid_of(&job->message);
+    if (!copy && out_status->code == STATUS_OK)
+        *out_status =
+            status_error(STATUS_NO_MEMORY, "no memory for a request of %zu bytes", frame.size);
     *out = job;
     return status_ok();
 }

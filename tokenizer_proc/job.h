@@ -37,8 +37,12 @@ struct job {
     struct frame_buffer request; /* for the scheduler; empty: nothing */
 };
 
-/* Copies and decodes a frame. The job is made even if the frame is at fault (else the status is
- * NO_MEMORY): out_status and out_fault are message_decode's. */
+/*
+ * Copies and decodes a frame. The job is made even if the frame is at fault (else the status is
+ * NO_MEMORY): out_status and out_fault are message_decode's; or out_status is NO_MEMORY where there
+ * is none for the copy. Then the job borrows from the frame, and is good for nothing but to be
+ * refused at once.
+ */
 MUST_CHECK struct status job_create(struct bytes frame, struct job **out, struct status *out_status,
                                     struct message_fault *out_fault);
 void job_destroy(struct job **job);

@@ -23,26 +23,39 @@ enum { WAIT_MS = 60000 }; /* what has not come then does not come */
 static char dir[64];
 static char endpoint[96];
 
-/* libzmq's calls stand behind these two, which a signal seems to cut short every other time. */
-static bool are_calls_interrupted;
+/* libzmq's calls stand behind these, which a signal seems to cut short every other time, and for
+ * which memory seems to be short. */
+static bool are_calls_interrupted, is_memory_short;
 
-static bool is_interrupted(void)
+static bool is_interrupted(int *num_calls)
 {
-    static int num_calls;
-
-    if (!are_calls_interrupted || num_calls++ % 2)
+    if (!are_calls_interrupted || (*num_calls)++ % 2)
         return false;
     errno = EINTR;
     return true;
 }
 
+/* A message that is small takes no memory. */
+int zmq_msg_init_size(zmq_msg_t *msg, size_t size)
+{
+    void *symbol = dlsym(RTLD_NEXT, "zmq_msg_init_size");
+    int (*init_size)(zmq_msg_t *, size_t);
+
+    if (is_memory_short && size > sizeof(*msg)) {
+        errno = ENOMEM;
+        return -1;
+    }
+    memcpy(&init_size, &symbol, sizeof(init_size));
+    return init_size(msg, size);
+}
+
 int zmq_send(void *socket, const void *data, size_t size, int flags)
 {
+    static int num_calls;
     zmq_msg_t msg;
 
-    if (is_interrupted())
+    if (is_interrupted(&num_calls) || zmq_msg_init_size(&msg, size) != 0)
         return -1;
-    zmq_msg_init_size(&msg, size);
     memcpy(zmq_msg_data(&msg), data, size);
     int sent = zmq_msg_send(&msg, socket, flags);
     if (sent < 0)
@@ -50,12 +63,25 @@ int zmq_send(void *socket, const void *data, size_t size, int flags)
     return sent;
 }
 
+int zmq_msg_send(zmq_msg_t *msg, void *socket, int flags)
+{
+    void *symbol = dlsym(RTLD_NEXT, "zmq_msg_send");
+    int (*send_msg)(zmq_msg_t *, void *, int);
+    static int num_calls;
+
+    if (is_interrupted(&num_calls))
+        return -1;
+    memcpy(&send_msg, &symbol, sizeof(send_msg));
+    return send_msg(msg, socket, flags);
+}
+
 int zmq_msg_recv(zmq_msg_t *msg, void *socket, int flags)
 {
     void *symbol = dlsym(RTLD_NEXT, "zmq_msg_recv");
     int (*receive_msg)(zmq_msg_t *, void *, int);
+    static int num_calls;
 
-    if (is_interrupted())
+    if (is_interrupted(&num_calls))
         return -1;
     memcpy(&receive_msg, &symbol, sizeof(receive_msg)); /* ISO C casts no pointer to a function */
     return receive_msg(msg, socket, flags);
@@ -208,6 +234,37 @@ START_TEST(a_router_knows_its_peers)
 }
 END_TEST
 
+/* What there is no memory to send leaves nothing behind for the next message to go on with. */
+START_TEST(short_memory_sends_nothing_to_the_wrong_peer)
+{
+    static const char text[] = "longer than what a message holds without memory of its own, by far";
+    const struct client_id ids[] = {client_of(1), client_of(2)};
+    struct link *dealers[2];
+
+    setup();
+    struct link *router = open_at(LINK_ROUTER, true, endpoint, NULL);
+    for (int i = 0; i < 2; i++) {
+        dealers[i] = open_at(LINK_DEALER, false, endpoint, &ids[i]);
+        send_text(dealers[i], "hello");
+        expect(router, "hello");
+    }
+    for (int i = 0; i < 2; i++) {
+        struct bytes peer = {.data = ids[i].bytes, .size = sizeof(ids[i].bytes)};
+
+        is_memory_short = true;
+        ck_assert_int_eq(link_send_to(router, &peer, text, strlen(text)).code, STATUS_NO_SPACE);
+        is_memory_short = false;
+        peer.data = ids[1 - i].bytes;
+        ck_assert_int_eq(link_send_to(router, &peer, text, strlen(text)).code, STATUS_OK);
+        expect(dealers[1 - i], text);
+    }
+    for (int i = 0; i < 2; i++)
+        link_close(&dealers[i], 0);
+    link_close(&router, 0);
+    teardown();
+}
+END_TEST
+
 /* A peer that does not read makes sends to it fail, soon, and to nobody else. */
 START_TEST(would_block_means_slow)
 {
@@ -313,9 +370,9 @@ START_TEST(interrupted_calls_are_made_again)
     struct link *rep = open_at(LINK_REP, true, endpoint, NULL);
     zsock_t *strict = zsock_new_req(endpoint); /* an empty part before the frame */
 
-    are_calls_interrupted = true;
     for (int round = 0; round < 3; round++) {
         zstr_send(strict, "ping");
+        are_calls_interrupted = true;
         struct link_frame frame = receive(rep);
         ck_assert_uint_eq(frame.data.size, 4);
         ck_assert_int_eq(link_send_to(rep, &frame.peer, "pong", 4).code, STATUS_OK);
@@ -323,9 +380,7 @@ START_TEST(interrupted_calls_are_made_again)
         char *answer = zstr_recv(strict);
         ck_assert_str_eq(answer, "pong");
         zstr_free(&answer);
-        are_calls_interrupted = true;
     }
-    are_calls_interrupted = false;
     zsock_destroy(&strict);
     link_close(&rep, 0);
     teardown();
@@ -615,9 +670,10 @@ END_TEST
 
 CHECK_MAIN("link", frames_queue_before_anybody_is_there_and_keep_their_order,
            a_full_queue_refuses_and_stays_as_it_was, a_router_knows_its_peers,
-           would_block_means_slow, a_peer_that_has_read_all_takes_more,
-           rep_answers_every_kind_of_asker, interrupted_calls_are_made_again,
-           messages_of_several_parts_are_no_message, a_served_ipc_path_is_not_taken_over,
+           short_memory_sends_nothing_to_the_wrong_peer, would_block_means_slow,
+           a_peer_that_has_read_all_takes_more, rep_answers_every_kind_of_asker,
+           interrupted_calls_are_made_again, messages_of_several_parts_are_no_message,
+           a_served_ipc_path_is_not_taken_over,
            a_stale_ipc_file_is_replaced_and_another_file_is_not,
            endpoints_beyond_loopback_want_keys, curve_lets_known_clients_in_and_no_others,
            closing_delivers_what_it_can_and_never_hangs, an_idle_wait_costs_nothing,
