@@ -531,6 +531,15 @@ def test_chat_sampling():
         assert abs(message["top_p"] - 0.5) < 1e-6
 
 
+def test_help_says_whose_defaults_there_are():
+    """Of chat the model's own; of generate those of the protocol."""
+    with Server() as server:
+        for option, default in (("temperature", 0), ("top-k", 0), ("top-p", 1), ("min-p", 0)):
+            for command, words in (("chat", f"(the model's, else {default})"), ("generate", f"({default})")):
+                said = server.run(command, "--help").stdout.partition(f"--{option} ")[2].partition("  --")[0]
+                assert words in said, (command, option, said)
+
+
 def test_chat_with_a_server_given_by_its_endpoints():
     """Its own word says which model it is; what is not on this host is said."""
     with Server() as server:

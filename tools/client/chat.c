@@ -22,9 +22,9 @@ struct chat {
 
 static const struct option_usage usage = {
     "minisgl chat", "[options]",
-    "Talks with the model. Sampling is as the model's generation_config.json says, where no "
-    "option\n"
-    "says otherwise. Ctrl-C ends an answer, Ctrl-D the conversation."};
+    "Talks with the model. Sampling is as the model's generation_config.json says (\"the "
+    "model's\"\nbelow), where no option says otherwise. Ctrl-C ends an answer, Ctrl-D the "
+    "conversation."};
 
 static const char help[] =
     "/reset  forget the conversation\n"
@@ -202,7 +202,7 @@ int command_chat(int argc, char **argv)
     const struct option_spec specs[] = {
         option_string("system", &chat.system, "TEXT",
                       "what the model is told before the conversation"),
-        REQUEST_OPTION_SPECS(&chat.request),
+        REQUEST_OPTION_SPECS(&chat.request, "the model's, else "),
         SERVER_OPTION_SPECS(&chat.choice),
         {0},
     };

@@ -24,7 +24,9 @@ struct settings {
 static const struct option_usage usage = {
     "minisgl generate", "TEXT | --messages FILE.json | --ids 1,2,3 [options]",
     "Continues TEXT (\"-\": stdin, without its last line end), or "
-    "answers\na chat, and prints what the model says as it comes."};
+    "answers\na chat, and prints what the model says as it comes. Where no option says otherwise "
+    "it\n"
+    "takes the likeliest tokens: the model's generation_config.json is for `minisgl chat` alone."};
 
 /* "1,2,3", blanks allowed. */
 static struct status parse_ids(const char *text, struct settings *s, size_t *out_num)
@@ -148,7 +150,7 @@ int command_generate(int argc, char **argv)
         option_string("messages", &s.messages, "FILE",
                       "a chat: a JSON array of {\"role\", \"content\"}; \"-\": stdin"),
         option_string("ids", &s.ids, "1,2,3", "the prompt as tokens"),
-        REQUEST_OPTION_SPECS(&s.request),
+        REQUEST_OPTION_SPECS(&s.request, ""),
         option_header("Output"),
         option_flag("json", &s.json, "one JSON object at the end instead of text"),
         option_flag("verbose", &s.verbose,

@@ -23,19 +23,21 @@ struct request_options {
         .temperature = -1, .top_p = -1, .min_p = -1, .top_k = -2                                   \
     }
 
-/* Entries of an option table for a struct request_options *r. */
-#define REQUEST_OPTION_SPECS(r)                                                                    \
+/* Entries of an option table for a struct request_options *r. model: "" or what --help says before
+ * the default of each number that a model can have its own of. */
+#define REQUEST_OPTION_SPECS(r, model)                                                             \
     option_header("How to answer"),                                                                \
         option_int("max-tokens", &(r)->max_tokens, "N", 1, INT32_MAX,                              \
                    "at most so many tokens (1024)"),                                               \
         option_double("temperature", &(r)->temperature, "T", 0, 100,                               \
-                      "0 always takes the likeliest token (0)"),                                   \
+                      "0 always takes the likeliest token (" model "0)"),                          \
         option_int("top-k", &(r)->top_k, "K", -1, INT32_MAX,                                       \
-                   "choose among the K likeliest; 0 and -1: off"),                                 \
+                   "choose among the K likeliest; 0 and -1: off (" model "0)"),                    \
         option_double("top-p", &(r)->top_p, "P", 0, 1,                                             \
-                      "choose among the likeliest that make up P together; 1: off"),               \
+                      "choose among the likeliest that make up P together;\n1: off (" model "1)"), \
         option_double("min-p", &(r)->min_p, "P", 0, 1,                                             \
-                      "leave out what is less likely than P times the likeliest; 0: off"),         \
+                      "leave out what is less likely than P times the likeliest;\n0: off (" model  \
+                      "0)"),                                                                       \
         option_uint64("seed", &(r)->seed, &(r)->has_seed, "S",                                     \
                       "the same seed gives the same answer; without it one is drawn"),             \
         option_repeated("stop", &(r)->stops, "STR",                                                \
