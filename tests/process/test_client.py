@@ -602,6 +602,22 @@ def test_bench_measures_prompts_that_are_computed():
         assert all(word in usage for word in ("ttft", "tpot", "gap", "prefix cache"))
 
 
+def test_bench_takes_the_options_of_its_load():
+    with Server() as server:
+        server.run("bench", "offline", "--requests", 3, "--passes", 1, "--warmup", 0)
+        lengths = [h["max_tokens"] for h in server.heard if "input_ids" in h]
+        assert lengths == [845, 312, 607], lengths  # as the list begins
+        for load, option, takers in (
+            ("offline", "--batches", "latency, overlap"), ("offline", "--prompt-tokens", "latency, overlap, prefill, serve"),
+            ("latency", "--requests", "offline, prefill, serve"), ("latency", "--rate", "serve"), ("prefill", "--prefixes", "serve"),
+            ("overlap", "--prefix-tokens", "serve"), ("serve", "--batches", "latency, overlap"),
+        ):  # fmt: skip
+            words = server.run("bench", load, option, 2, code=2).stderr
+            assert f"{option} is for {takers}, not for {load}" in words, words
+        assert "--requests 257: the list of offline has 256" in server.run("bench", "offline", "--requests", 257, code=2).stderr
+        assert "133,966" in server.run("bench", "--help").stdout
+
+
 def test_bench_that_is_interrupted():
     with Server() as server:
         ended, slow = [], []

@@ -33,7 +33,8 @@ enum {
 static const struct option_usage usage = {
     "minisgl bench", "offline | latency | prefill | serve | overlap [options]",
     "Loads a running server with random token ids and prints what the client sees.\n"
-    "  offline   256 requests of mixed lengths, all at once\n"
+    "  offline   256 requests of mixed lengths, all at once: 142,827 tokens in and 133,966 out\n"
+    "            in each of the runs, of which there are --warmup and --passes (4)\n"
     "  latency   for each of --batches: so many streams, 128 tokens in and 512 out\n"
     "  prefill   64 prompts of 1024 tokens, one token out\n"
     "  serve     arrivals at --rate a second, prompts that share prefixes\n"
@@ -79,11 +80,13 @@ static struct status uniform_load(const struct bench *bench, size_t num_requests
     return status;
 }
 
+/* The first of the list. */
 static struct status offline_load(const struct bench *bench, uint64_t pass, struct bench_load *out)
 {
-    struct status status = make_load(bench, NUM_OFFLINE, pass, out);
+    const size_t num_requests = (size_t)bench->options.requests;
+    struct status status = make_load(bench, num_requests, pass, out);
 
-    for (size_t i = 0; !status.code && i < NUM_OFFLINE; i++)
+    for (size_t i = 0; !status.code && i < num_requests; i++)
         out->requests[i] =
             (struct bench_request){.prompt_tokens = bench_offline256[i].prompt_tokens,
                                    .max_tokens = bench_offline256[i].output_tokens};
@@ -252,21 +255,58 @@ struct status bench_each_batch(struct bench *bench,
     return status;
 }
 
-/* Defaults of each load where the command line says nothing (0). */
+/* An option that the load does not take is no option: its figures would be taken for others. */
+static struct status check_options(const struct bench_options *o, const char *load)
+{
+    const struct {
+        const char *name, *loads;
+        bool is_given;
+    } options[] = {
+        {"batches", "latency, overlap", o->batches != NULL},
+        {"requests", "offline, prefill, serve", o->requests > 0},
+        {"prompt-tokens", "latency, overlap, prefill, serve", o->prompt_tokens > 0},
+        {"output-tokens", "latency, overlap, prefill, serve", o->output_tokens > 0},
+        {"rate", "serve", o->rate > 0},
+        {"prefixes", "serve", o->prefixes > 0},
+        {"prefix-tokens", "serve", o->prefix_tokens >= 0},
+    };
+
+    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+        if (options[i].is_given && !strstr(options[i].loads, load))
+            return status_error(STATUS_INVALID, "--%s is for %s, not for %s", options[i].name,
+                                options[i].loads, load);
+    if (strcmp(load, "offline") == 0 && o->requests > NUM_OFFLINE)
+        return status_error(STATUS_INVALID, "--requests %lld: the list of offline has %d",
+                            (long long)o->requests, NUM_OFFLINE);
+    if (o->choice.endpoints && strcmp(load, "overlap") == 0)
+        return status_error(STATUS_INVALID, "overlap needs a server of this host: give --name");
+    return o->batches ? check_batches(o->batches) : status_ok();
+}
+
+/* Defaults of each load where the command line says nothing. */
 static void set_defaults(struct bench_options *o, const char *load)
 {
+    bool offline = strcmp(load, "offline") == 0;
     bool prefill = strcmp(load, "prefill") == 0, serve = strcmp(load, "serve") == 0;
 
+    if (!o->batches)
+        o->batches = "1,16,64,256";
     if (o->prompt_tokens == 0)
         o->prompt_tokens = prefill ? 1024 : serve ? 256 : 128;
     if (o->output_tokens == 0)
         o->output_tokens = prefill ? 1 : serve ? 128 : 512;
     if (o->requests == 0)
-        o->requests = prefill ? 64 : 200;
+        o->requests = offline ? NUM_OFFLINE : prefill ? 64 : 200;
+    if (o->rate <= 0)
+        o->rate = 4;
+    if (o->prefixes == 0)
+        o->prefixes = 4;
+    if (o->prefix_tokens < 0)
+        o->prefix_tokens = 64;
     if (o->seed < 0) /* a cache that cannot be emptied must not know the prompts */
         o->seed = o->choice.endpoints ? clock_now_ns() % 1000000000 : 1;
     if (o->temperature < 0)
-        o->temperature = strcmp(load, "offline") == 0 ? 0.6 : 0;
+        o->temperature = offline ? 0.6 : 0;
 }
 
 /* Ids are drawn below the vocabulary's size, or 10,000 as the published benchmark does. */
@@ -322,14 +362,8 @@ static bool is_load(const char *name)
 
 int command_bench(int argc, char **argv)
 {
-    struct bench bench = {.options = {.passes = 3,
-                                      .warmup = 1,
-                                      .seed = -1,
-                                      .rate = 4,
-                                      .prefixes = 4,
-                                      .prefix_tokens = 64,
-                                      .temperature = -1,
-                                      .batches = "1,16,64,256"}};
+    struct bench bench = {
+        .options = {.passes = 3, .warmup = 1, .seed = -1, .prefix_tokens = -1, .temperature = -1}};
     struct bench_options *o = &bench.options;
     struct option_list rest = {0};
     /* clang-format off */
@@ -340,9 +374,9 @@ int command_bench(int argc, char **argv)
         option_int("seed", &o->seed, "S", 0, 1e9, "of prompts and arrivals (1; with --endpoint: by the clock)"),
         option_double("temperature", &o->temperature, "T", 0, 100, "of sampling (0; offline 0.6)"),
         option_string("batches", &o->batches, "N,N", "latency, overlap: streams at a time (1,16,64,256)"),
-        option_int("requests", &o->requests, "N", 1, 1e6, "prefill, serve: how many (64, 200)"),
-        option_int("prompt-tokens", &o->prompt_tokens, "N", 1, 1e6, "latency, overlap, prefill: of each prompt; serve: on average (128, 1024, 256)"),
-        option_int("output-tokens", &o->output_tokens, "N", 1, 1e6, "latency, overlap: of each; serve: on average (512, 128)"),
+        option_int("requests", &o->requests, "N", 1, 1e6, "prefill, serve: how many (64, 200);\noffline: the first N of its list (256)"),
+        option_int("prompt-tokens", &o->prompt_tokens, "N", 1, 1e6, "latency, overlap, prefill: of each prompt;\nserve: on average (128, 128, 1024, 256)"),
+        option_int("output-tokens", &o->output_tokens, "N", 1, 1e6, "latency, overlap, prefill: of each;\nserve: on average (512, 512, 1, 128)"),
         option_double("rate", &o->rate, "R", 0.001, 1e6, "serve: requests a second (4)"),
         option_int("prefixes", &o->prefixes, "N", 1, 1e6, "serve: shared prefixes to choose from (4)"),
         option_int("prefix-tokens", &o->prefix_tokens, "N", 0, 1e6, "serve: tokens of each (64)"),
@@ -362,9 +396,7 @@ int command_bench(int argc, char **argv)
         exit_code = EXIT_USAGE;
         goto out;
     }
-    struct status status = check_batches(o->batches);
-    if (!status.code && o->choice.endpoints && strcmp(rest.items[0], "overlap") == 0)
-        status = status_error(STATUS_INVALID, "overlap needs a server of this host: give --name");
+    struct status status = check_options(o, rest.items[0]);
     if (options_end_here(usage.program, &status, false, &exit_code))
         goto out;
     command_catch_signals();

@@ -7,6 +7,8 @@
 #include "tools/client/bench_load.h"
 #include "tools/client/server.h"
 
+/* Not given until bench.c fills in what the load takes for a default: numbers of 0 (prefix_tokens,
+ * seed and temperature: below 0), batches NULL. */
 struct bench_options {
     struct server_choice choice;
     int64_t passes, warmup, seed, requests, prompt_tokens, output_tokens, prefixes, prefix_tokens;
