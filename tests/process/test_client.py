@@ -414,7 +414,7 @@ def test_batch():
     with Server() as server:
         source, target = server.model / "in.jsonl", server.model / "out.jsonl"
         source.write_text("\n".join(map(json.dumps, lines)) + "\n\n{broken\n\n")
-        result = server.run("batch", source, "-o", target)
+        result = server.run("batch", source, "-o", target, code=1)
         assert "4 of 8" in result.stderr, result
         out = [json.loads(line) for line in target.read_text().splitlines()]
         assert [answer.get("id") for answer in out] == ["a", 7, None, "bad", "n", "two", None, None]

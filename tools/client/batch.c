@@ -44,7 +44,6 @@ struct batch {
     FILE *out;        /* owned unless stdout */
     bool is_shared;   /* it is a terminal, as that of the progress bar may be */
     bool is_stuck;    /* more are to be sent, but not now */
-    bool is_lost;     /* the server was */
     size_t num_errors;
     struct progress progress;
     struct arena arena;
@@ -60,7 +59,9 @@ static const struct option_usage usage = {
     "  out  {\"id\", \"text\", \"output_ids\", \"finish_reason\", \"usage\"} or {\"id\", "
     "\"error\"}\n"
     "A blank line of IN gets no line of OUT; a line that cannot be read gets an error that says\n"
-    "which line of IN it is."};
+    "which line of IN it is.\n"
+    "Exit code 0: all are answered; 1: some ended with an error, or not all of IN was answered;\n"
+    "2: wrong usage."};
 
 /* ---- input and output ---- */
 
@@ -222,7 +223,6 @@ static void take_event(struct batch *batch, const struct client_event *event)
         return;
     if (!item->answer.error && item->answer.finish == FINISH_ABORT)
         answer_fail(&item->answer, ERROR_ABORTED, "the request was aborted");
-    batch->is_lost = batch->is_lost || item->answer.error == ERROR_SERVER_LOST;
     if (batch->max_open < MAX_OPEN)
         batch->max_open++;
     item_done(batch, item);
@@ -295,7 +295,7 @@ int command_batch(int argc, char **argv)
         goto out;
     }
     struct status status = answer_file(&batch, &choice, rest.items[0], out);
-    exit_code = status.code ? command_fail(status) : batch.is_lost ? EXIT_FAILED : EXIT_OK;
+    exit_code = status.code ? command_fail(status) : batch.num_errors ? EXIT_FAILED : EXIT_OK;
     if (batch.num_errors)
         fprintf(stderr, "minisgl: %zu of %zu requests ended with an error\n", batch.num_errors,
                 batch.num_items);
