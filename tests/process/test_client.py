@@ -596,6 +596,9 @@ def test_bench_measures_prompts_that_are_computed():
         assert prompts() == first
         table = server.run("bench", "prefill", "--requests", 2, "--prompt-tokens", 9, "--passes", 1).stdout
         assert "ttft_p50" in table and not any(word in table for word in ("tpot", "gap", "step", " 0.000 ms")), table
+        documented = (wire.ROOT / "tools/client/README.md").read_text()
+        for line in server.run(*command, "--json").stdout.splitlines():
+            assert all(f"`{key}`" in documented for key in json.loads(line)), line
         for batches in ("0", "", "1,,2", "1,x"):
             assert "--batches takes" in server.run("bench", "latency", "--batches", batches, code=2).stderr
         usage = server.run("bench", "--help").stdout

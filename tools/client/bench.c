@@ -49,7 +49,10 @@ static const struct option_usage usage = {
     "  ttft          time to first token: from sending a request to its first token\n"
     "  tpot          time per output token of a request, behind its first\n"
     "  gap           the longest pause within a request's answer\n"
-    "  cached_share  of the prompts' tokens, those that came from the prefix cache"};
+    "  cached_share  of the prompts' tokens, those that came from the prefix cache\n"
+    "--json has the same, wall in seconds, all other times in milliseconds; "
+    "tools/client/README.md\n"
+    "of the sources lists its keys and their units."};
 
 /* ---- loads ---- */
 
