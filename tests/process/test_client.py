@@ -259,6 +259,16 @@ def test_options_arrive():
         assert server.run("generate", "--messages", server.model / "chat.json").stdout == "Hello"
 
 
+def test_messages_that_are_no_json_are_named():
+    with Server() as server:
+        file = server.model / "chat.json"
+        for text, where in (('[{"role": "user",]', "line 1, column"), ("[\n{", "line 2, column"), ("", "line 1, column 1")):
+            file.write_text(text)
+            assert f"{file}: {where}" in server.run("generate", "--messages", file, code=1).stderr
+            assert f"stdin: {where}" in server.run("generate", "--messages", "-", input=text, code=1).stderr
+        assert not server.heard
+
+
 def test_wrong_usage():
     with Server() as server:
         for args in (

@@ -53,6 +53,23 @@ static struct status parse_ids(const char *text, struct settings *s, size_t *out
     return status_ok();
 }
 
+/* The server, too, says what is wrong in a text, but not whose it is. */
+static struct status read_messages(struct settings *s, struct generate_msg *msg)
+{
+    struct json_value *value;
+    struct arena arena;
+    struct status status =
+        input_read(s->messages, MAX_PROMPT_BYTES, &s->prompt, &msg->messages.size);
+
+    if (status.code)
+        return status;
+    msg->messages.data = (const uint8_t *)s->prompt;
+    arena_init(&arena, 0, 0);
+    status = json_parse(s->prompt, msg->messages.size, &arena, &value);
+    arena_deinit(&arena);
+    return status_context(status, strcmp(s->messages, "-") == 0 ? "stdin" : s->messages);
+}
+
 static struct status make_prompt(struct settings *s, struct generate_msg *msg)
 {
     size_t num_given = s->rest.num_items + (s->messages != NULL) + (s->ids != NULL);
@@ -68,8 +85,7 @@ static struct status make_prompt(struct settings *s, struct generate_msg *msg)
         msg->input_ids = s->id_list;
     } else if (s->messages) {
         msg->prompt_kind = PROMPT_MESSAGES;
-        status = input_read(s->messages, MAX_PROMPT_BYTES, &s->prompt, &msg->messages.size);
-        msg->messages.data = (const uint8_t *)s->prompt;
+        status = read_messages(s, msg);
     } else if (strcmp(s->rest.items[0], "-") == 0) {
         status = input_read("-", MAX_PROMPT_BYTES, &s->prompt, &msg->text.size);
         msg->text.data = (const uint8_t *)s->prompt;
