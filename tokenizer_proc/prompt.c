@@ -78,6 +78,19 @@ static struct status parse_json(struct bytes text, const char *key, enum json_ty
     return status_ok();
 }
 
+/* What is in it is for the template to judge. But one that finds no content at all fails with
+ * words of Jinja's, which help nobody. Calls of tools may stand in its place. */
+static struct status check_message(const struct json_value *message, size_t i)
+{
+    const struct json_value *role = json_get(message, "role");
+
+    if (!role || role->type != JSON_STRING)
+        return status_error(STATUS_INVALID, "messages[%zu] must be an object with a role", i);
+    if (!json_get(message, "content") && !json_get(message, "tool_calls"))
+        return status_error(STATUS_INVALID, "messages[%zu] has no \"content\"", i);
+    return status_ok();
+}
+
 static struct status parse_messages(struct bytes text, struct arena *arena,
                                     const struct json_value **out)
 {
@@ -88,13 +101,11 @@ static struct status parse_messages(struct bytes text, struct arena *arena,
         return status;
     if (!messages || messages->num_items == 0)
         return status_error(STATUS_INVALID, "messages must not be empty");
-    for (size_t i = 0; i < messages->num_items; i++) {
-        const struct json_value *role = json_get(&messages->items[i], "role");
-        if (!role || role->type != JSON_STRING)
-            return status_error(STATUS_INVALID, "messages[%zu] must be an object with a role", i);
-    }
-    *out = messages;
-    return status_ok();
+    for (size_t i = 0; i < messages->num_items && !status.code; i++)
+        status = check_message(&messages->items[i], i);
+    if (!status.code)
+        *out = messages;
+    return status;
 }
 
 static struct status render(const struct prompt_model *model, const struct generate_msg *msg,

@@ -216,6 +216,7 @@ class Chat(TokenizerTest):
                            ("no JSON", {"messages": "[{"}), ("no JSON", {"messages": "[" * 100000}),
                            ("must be a JSON array", {"messages": "{}"}), ("messages[0]", {"messages": "[1]"}),
                            ("messages[1]", {"messages": '[{"role":"user","content":"x"},{"content":"y"}]'}),
+                           ('messages[0] has no "content"', {"messages": '[{"role":"user"}]'}),
                            ("tools must be", {"messages": '[{"role":"user","content":"x"}]', "tools": "{}"}),
                            ("kwargs must be", {"messages": '[{"role":"user","content":"x"}]', "kwargs": "[]"})]:
             with self.subTest(keys=str(keys)[:80]):
@@ -223,6 +224,19 @@ class Chat(TokenizerTest):
         answer = self.ask(self.client, type="render", rid="m", prompt="x")
         self.assertIn("messages only", answer["message"])
         self.assert_works()
+
+    def test_calls_of_tools_may_stand_in_the_place_of_content(self):
+        path = os.path.join(self.dir, "template.jinja")
+        with open(path, "w") as file:
+            file.write("{% for m in messages %}{{ m.role }}: {{ m.content or 'calls' }}\n{% endfor %}")
+        self.serve("--template", path)
+        calls = [{"type": "function", "function": {"name": "f", "arguments": {"x": 1}}}]
+        question = {"role": "user", "content": "x"}
+        for answer in ({"tool_calls": calls}, {"tool_calls": calls, "content": None}, {"content": ""}):
+            with self.subTest(answer=str(answer)):
+                text = self.render([question, {"role": "assistant"} | answer])["text"]
+                self.assertEqual(text, "user: x\nassistant: calls\n")
+        self.assertEqual(self.render([{"role": "foreign", "content": "x"}])["text"], "foreign: x\n")
 
     def test_a_templates_own_words_reach_the_client(self):
         path = os.path.join(self.dir, "template.jinja")
