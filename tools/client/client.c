@@ -353,8 +353,8 @@ struct status client_hello(struct client *client)
         if (client->has_hello_ok)
             return status_ok();
     }
-    return status_error(STATUS_GONE, "%.80s: no answer within %d ms", link_endpoint(client->reply),
-                        client->hello_timeout_ms);
+    return status_error(STATUS_GONE, "%.64s: no answer within %d ms: is a server running there?",
+                        link_endpoint(client->reply), client->hello_timeout_ms);
 }
 
 static struct status draw_identity(struct client_id *id)
