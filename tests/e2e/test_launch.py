@@ -105,6 +105,8 @@ def test_detach_and_stop():
         result = launch("--stop", "--name", "one", folder=folder)
         assert result.returncode == 0, result.stderr
         wait_gone(pids)
+        done = subprocess.run([CLIENT, "status"], env=dict(os.environ, MINISGL_RUN_DIR=folder), capture_output=True, text=True)
+        assert f"no server is running (in {folder}): start one" in done.stderr, done
         result = launch("--stop", "--name", "one", folder=folder)
         assert result.returncode == 1 and "no server named 'one'" in result.stderr, result.stderr
 

@@ -204,6 +204,17 @@ def test_server_that_died_left_its_file():
             assert "running" in words and f"has ended, see {server.path}/*.log; start one with" in words, words
 
 
+def test_a_server_that_was_stopped_is_not_held_up_as_one_that_died():
+    with Server() as server:
+        (server.path / "run.json").unlink()  # as the launcher does
+        (server.path / "scheduler.log").write_text("as asked")
+        words = server.run("status", code=1).stderr
+        assert words == f"minisgl: no server is running (in {server.parent}): start one with tools/launch.sh\n", words
+        assert "it has ended, see" in server.run("status", "--name", "fake", code=1).stderr
+        (server.path / "launcher.log").write_text("launch: minisgl-scheduler ended")
+        assert f"'fake' has ended, see {server.path}/*.log" in server.run("status", code=1).stderr
+
+
 def test_a_broken_file_of_a_server_is_named():
     with Server() as server:
         file = server.path / "run.json"

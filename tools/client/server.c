@@ -146,10 +146,25 @@ static int64_t logged_ns(const char *parent, const char *name)
     return last_ns;
 }
 
-/* None is running; name: of the one that ended last, or "". */
+/* A launcher that stops as it is asked to removes run.json, and has nothing to say in its log. */
+static bool has_failed(const char *parent, const char *name)
+{
+    char path[MAX_PATH];
+    struct stat info;
+
+    int length = snprintf(path, sizeof(path), "%s/%s/run.json", parent, name);
+    if (length > 0 && (size_t)length < sizeof(path) && stat(path, &info) == 0)
+        return true;
+    length = snprintf(path, sizeof(path), "%s/%s/launcher.log", parent, name);
+    return length > 0 && (size_t)length < sizeof(path) && stat(path, &info) == 0 &&
+           info.st_size > 0;
+}
+
+/* None is running; name: of the one that ended last, or "". The user has not asked for that one:
+ * it is worth a word only if it failed. */
 static struct status none_is_running(const char *parent, const char *name)
 {
-    if (*name)
+    if (*name && has_failed(parent, name))
         return status_error(STATUS_NOT_FOUND,
                             "no server is running: '%.24s' has ended, see %s/%s/*.log; start one "
                             "with tools/launch.sh",

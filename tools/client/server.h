@@ -39,8 +39,8 @@ bool server_is_running(const struct server *server);
 MUST_CHECK struct status server_choice_check(const struct server_choice *choice);
 
 /* Of a choice that has been checked. STATUS_NOT_FOUND, saying where it was looked for, and where
- * the logs of one that has ended are; STATUS_INVALID when several are running, none is named, and
- * none of them is "default". */
+ * the logs of one that has ended are, if that is the one that was named or it failed;
+ * STATUS_INVALID when several are running, none is named, and none of them is "default". */
 MUST_CHECK struct status server_find(const struct server_choice *choice, struct server *out);
 
 #endif
