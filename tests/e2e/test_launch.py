@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -129,7 +130,7 @@ def test_the_command_to_try_works_where_the_caller_stands():
         assert said.endswith("generate --ids 1,2,3\n"), said
         command = said.partition("Try: ")[2]
         done = subprocess.run(command, shell=True, cwd=folder, env=env, capture_output=True, timeout=scaled(PATIENCE))
-        assert done.returncode == 0, done
+        assert done.returncode == 0 and re.fullmatch(rb"\d+( \d+)+", done.stdout), done
         assert launch("--stop", folder=folder).returncode == 0
 
 

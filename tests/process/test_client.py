@@ -41,6 +41,7 @@ class Server:
         self.broken = ""  # what a `check` finds
         self.session, self.num_sent = 7, 0
         self.num_pending = 0
+        self.has_tokenizer = True
         self.next_uid = (1 << 48) + 1
         self.model = wire.folder()
         self.thread = threading.Thread(target=self.serve, daemon=True)
@@ -113,7 +114,8 @@ class Server:
             self.answer(peer, message)
 
     def take_info(self, peer, message):
-        info = json.dumps({"pending": self.num_pending, "model": str(self.model), "vocab_size": 100})
+        facts = {"model": str(self.model), "vocab_size": 100, "has_tokenizer": self.has_tokenizer}
+        info = json.dumps(facts | {"pending": self.num_pending})
         self.front.send_multipart([peer, pack("result", rid=message["rid"], info=info)])
 
     def accept(self, peer, message):
@@ -316,6 +318,23 @@ def test_a_model_that_takes_no_text_is_told_how():
     with Server() as server:
         server.answer = lambda peer, message: server.refuse(peer, message, words=words)
         assert server.run("generate", "x", code=1).stderr == f"minisgl: invalid_request: {words} (--ids)\n"
+
+
+def test_a_model_without_tokenizer_answers_with_ids():
+    """Of one that has a tokenizer, an answer without text is no text."""
+    with Server() as server:
+
+        def answer(peer, message):
+            names = server.accept(peer, message)
+            for id in (5, 6):
+                server.deltas(peer, names | ({"ids": [id]} if message.get("want_ids") else {}))
+            server.deltas(peer, names | {"finish": "stop", "prompt_tokens": 1, "completion_tokens": 2})
+
+        server.answer = answer
+        for has_tokenizer, said in ((False, "5 6"), (True, "")):
+            server.has_tokenizer = has_tokenizer
+            assert server.run("generate", "--ids", "1").stdout == said
+            assert json.loads(server.run("generate", "--ids", "1", "--json").stdout)["output_ids"] == [5, 6]
 
 
 def test_server_dies_within_an_answer():

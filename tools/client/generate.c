@@ -104,10 +104,33 @@ static const char *option_of(const struct answer *answer)
     return strstr(answer->message, "takes input_ids only") ? " (--ids)" : "";
 }
 
-static int finish(const struct settings *s, const struct answer *answer)
+/* Whether ids are all that the model answers with, as far as that can be known. */
+static bool is_without_text(struct client *client)
+{
+    struct json_value *info = NULL;
+    struct arena arena;
+
+    arena_init(&arena, 0, 0);
+    struct status status = command_ask_info(client, &arena, &info);
+    const struct json_value *has = status.code ? NULL : json_get(info, "has_tokenizer");
+    bool is_without = has && has->type == JSON_BOOL && !has->boolean;
+    arena_deinit(&arena);
+    return is_without;
+}
+
+/* In place of the text of a model that has no tokenizer. */
+static void print_ids(const struct answer *answer)
+{
+    for (size_t i = 0; i < answer->num_ids; i++)
+        printf("%s%d", i ? " " : "", answer->ids[i]);
+}
+
+static int finish(const struct settings *s, struct client *client, const struct answer *answer)
 {
     struct json_writer writer = {0};
 
+    if (!s->json && s->ids && !answer->text_size && !answer->error && is_without_text(client))
+        print_ids(answer);
     if (s->json) {
         answer_write(answer, NULL, true, &writer);
         printf("%s\n", writer.data);
@@ -142,14 +165,14 @@ static int generate(struct settings *s)
         fprintf(stderr, "minisgl generate: %s%s\n", status.msg, is_usage ? " (try --help)" : "");
         return is_usage ? EXIT_USAGE : EXIT_FAILED;
     }
-    msg.want_ids = s->json;
+    msg.want_ids = s->json || s->ids; /* a model without tokenizer takes --ids alone */
     status = command_connect(&s->server, NULL, &client);
     if (!status.code)
         status = client_generate(client, &msg, NULL, &call);
     if (status.code)
         exit_code = command_fail(status);
     else if (answer_follow(&answer, client, call, s->json ? NULL : stdout))
-        exit_code = finish(s, &answer);
+        exit_code = finish(s, client, &answer);
     else
         fprintf(stderr, "\nminisgl: interrupted, and the request aborted (uid=%llu)\n",
                 (unsigned long long)answer.uid);
@@ -165,7 +188,9 @@ int command_generate(int argc, char **argv)
         option_header("Prompt"),
         option_string("messages", &s.messages, "FILE",
                       "a chat: a JSON array of {\"role\", \"content\"}; \"-\": stdin"),
-        option_string("ids", &s.ids, "1,2,3", "the prompt as tokens"),
+        option_string(
+            "ids", &s.ids, "1,2,3",
+            "the prompt as tokens; a model that has no tokenizer answers\nwith tokens, too"),
         REQUEST_OPTION_SPECS(&s.request, ""),
         option_header("Output"),
         option_flag("json", &s.json, "one JSON object at the end instead of text"),
