@@ -100,6 +100,38 @@ static const struct option_spec *find(const struct option_spec *specs, const cha
     return NULL;
 }
 
+/* Levenshtein's distance, row by row: row[j] is from a beginning of text to j letters of name. */
+bool options_are_near(const char *text, size_t size, const char *name)
+{
+    size_t row[64], length = strlen(name);
+
+    if (length >= sizeof(row) / sizeof(row[0]))
+        return false;
+    for (size_t j = 0; j <= length; j++)
+        row[j] = j;
+    for (size_t i = 0; i < size; i++) {
+        size_t before = row[0]++; /* of one letter less on both sides */
+        for (size_t j = 1; j <= length; j++) {
+            size_t changed = before + (text[i] != name[j - 1]);
+            size_t longer = 1 + (row[j] < row[j - 1] ? row[j] : row[j - 1]);
+            before = row[j];
+            row[j] = changed < longer ? changed : longer;
+        }
+    }
+    return row[length] <= 2 && 2 * row[length] < length;
+}
+
+static struct status unknown_option(const char *arg, const struct option_spec *specs)
+{
+    const char *name = arg + strspn(arg, "-");
+
+    for (; specs->name; specs++)
+        if (specs->type != OPTION_HEADER && options_are_near(name, strcspn(name, "="), specs->name))
+            return status_error(STATUS_INVALID, "unknown option '%.40s' (did you mean --%s?)", arg,
+                                specs->name);
+    return status_error(STATUS_INVALID, "unknown option '%s'", arg);
+}
+
 static void print_help(const struct option_usage *usage, const struct option_spec *specs)
 {
     printf("usage: %s %s\n\n%s\n", usage->program, usage->synopsis, usage->summary);
@@ -282,7 +314,7 @@ struct status options_parse(int argc, char **argv, const struct option_usage *us
         const struct option_spec *spec =
             !is_short || strlen(name) == 1 ? find(specs, name, size) : NULL;
         if (!spec)
-            return status_error(STATUS_INVALID, "unknown option '%s'", arg);
+            return unknown_option(arg, specs);
         if (spec->type == OPTION_FLAG) {
             if (equals)
                 return status_error(STATUS_INVALID, "--%s takes no value", spec->name);

@@ -89,6 +89,10 @@ MUST_CHECK struct status options_parse(int argc, char **argv, const struct optio
 /* "minisgl-scheduler 0.1.0": the first word of program, and the version of the build. */
 void options_print_version(const char *program);
 
+/* Whether text, of so many bytes, may be a slip for name: one or two letters are missing, too many,
+ * or others, and most are right. */
+bool options_are_near(const char *text, size_t size, const char *name);
+
 void option_list_deinit(struct option_list *list);
 
 enum { EXIT_USAGE = 2 }; /* of a wrong command line, beside EXIT_SUCCESS and EXIT_FAILURE */

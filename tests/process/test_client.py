@@ -295,6 +295,8 @@ def test_wrong_usage():
         ):  # fmt: skip
             result = server.run(*args, code=2)
             assert result.stderr and not result.stdout, (args, result)
+        assert "'generat' (did you mean generate?)" in server.run("generat", "a", code=2).stderr
+        assert "'--max-token' (did you mean --max-tokens?)" in server.run("generate", "a", "--max-token", 3, code=2).stderr
         assert "--endpoint" not in server.run("status", "--help").stdout
         words = server.run("generate", "--messages", "/nowhere.json", code=1).stderr
         assert "/nowhere.json" in words and "--help" not in words, words

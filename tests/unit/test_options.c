@@ -109,6 +109,34 @@ START_TEST(alias_of_one_letter_is_short)
 }
 END_TEST
 
+START_TEST(near_misses_are_told)
+{
+    static const struct {
+        const char *arg, *says;
+    } slips[] = {
+        {"--cuont", "'--cuont' (did you mean --count?)"},
+        {"--counts=3", "(did you mean --count?)"},
+        {"--color", "(did you mean --colour?)"},
+        {"-seed", "(did you mean --seed?)"},
+    };
+    static const char *const others[] = {"--what", "--s", "--fl", "--number", "--=", "-"};
+
+    for (size_t i = 0; i < sizeof(slips) / sizeof(slips[0]); i++) {
+        const char *argv[] = {"prog", slips[i].arg};
+        struct values v = {0};
+        struct status status = parse(&v, NULL, 2, argv);
+        ck_assert_int_eq(status.code, STATUS_INVALID);
+        ck_assert_msg(strstr(status.msg, slips[i].says) != NULL, "%s", status.msg);
+    }
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        const char *argv[] = {"prog", others[i]};
+        struct values v = {0};
+        struct status status = parse(&v, NULL, 2, argv);
+        ck_assert_msg(status.code && !strstr(status.msg, "did you mean"), "%s", status.msg);
+    }
+}
+END_TEST
+
 START_TEST(main_ends_on_help_and_on_errors)
 {
     struct status fine = status_ok(), wrong = status_error(STATUS_INVALID, "--x: wrong");
@@ -124,4 +152,5 @@ START_TEST(main_ends_on_help_and_on_errors)
 END_TEST
 
 CHECK_MAIN("options", a_seed_takes_all_of_its_range, alias_of_one_letter_is_short,
-           both_spellings_and_the_rest, errors_name_the_option, main_ends_on_help_and_on_errors)
+           both_spellings_and_the_rest, errors_name_the_option, main_ends_on_help_and_on_errors,
+           near_misses_are_told)

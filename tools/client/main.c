@@ -60,6 +60,10 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < NUM_COMMANDS; i++)
         if (strcmp(argv[1], commands[i].name) == 0)
             return finish(commands[i].run(argc - 1, argv + 1));
-    fprintf(stderr, "minisgl: unknown command '%s' (try --help)\n", argv[1]);
+    fprintf(stderr, "minisgl: unknown command '%s'", argv[1]);
+    for (size_t i = 0; i < NUM_COMMANDS; i++)
+        if (options_are_near(argv[1], strlen(argv[1]), commands[i].name))
+            fprintf(stderr, " (did you mean %s?)", commands[i].name);
+    fprintf(stderr, " (try --help)\n");
     return EXIT_USAGE;
 }
