@@ -64,20 +64,36 @@ static struct status send_to(struct loop *loop, const struct bytes *peer,
     return status;
 }
 
+/* That a client's requests have ended, and why. */
+static void log_client(struct loop *loop, const struct client_id *id, const char *what,
+                       const char *why)
+{
+    int64_t skipped;
+
+    if (log_limited(&loop->client_limit, clock_now_ns(), &skipped))
+        log_info("%s client=%02x%02x%02x%02x requests ended; %s (%lld more such lines)", what,
+                 id->bytes[0], id->bytes[1], id->bytes[2], id->bytes[3], why, (long long)skipped);
+}
+
 /* What became of a send to a client; false when the client is gone. */
 static bool after_send(struct loop *loop, struct client *client, struct status status)
 {
-    int64_t skipped, now_ns = clock_now_ns();
+    struct detokenizer *d = &loop->detokenizer;
+    const struct client_id id = client->id; /* it may be forgotten below */
+    uint64_t num_slow = d->stats.num_slow;
+    bool is_there;
 
     if (!status.code)
         return true;
-    if (status.code == STATUS_NO_SPACE)
-        return detokenizer_client_blocked(&loop->detokenizer, client, now_ns);
-    if (client->replies && log_limited(&loop->client_limit, now_ns, &skipped))
-        log_info("client gone client=%02x%02x%02x%02x requests ended; %s (%lld more such lines)",
-                 client->id.bytes[0], client->id.bytes[1], client->id.bytes[2], client->id.bytes[3],
-                 status.msg, (long long)skipped);
-    detokenizer_client_gone(&loop->detokenizer, client);
+    if (status.code == STATUS_NO_SPACE) {
+        is_there = detokenizer_client_blocked(d, client, clock_now_ns());
+        if (!is_there || d->stats.num_slow > num_slow)
+            log_client(loop, &id, is_there ? "slow" : "client gone", status.msg);
+        return is_there;
+    }
+    if (client->replies)
+        log_client(loop, &id, "client gone", status.msg);
+    detokenizer_client_gone(d, client);
     return false;
 }
 

@@ -90,9 +90,9 @@ class Detokenizer(Process):
     def __exit__(self, kind, *_):
         if kind is None:
             self.wait_stats(open_requests=0, tombstones=0)
-        code, _, log = self.stop()
-        assert code == 0, (code, log)
-        assert "runtime error" not in log and "Sanitizer" not in log, log
+        code, _, self.log = self.stop()
+        assert code == 0, (code, self.log)
+        assert "runtime error" not in self.log and "Sanitizer" not in self.log, self.log
 
 
 def first(uid, client, token, finish=None, rid=None, **keys):
@@ -314,6 +314,7 @@ def test_slow_client_coalesces_then_ends():
         # It reads again, so it is served again.
         d.step(first(3, slow, HELLO, "length"))
         assert one_delta(slow)["text"] == "Hello"
+    assert d.log.count(f"slow client={slow.identity[:4].hex()} requests ended") == 1, d.log
 
 
 def test_frames_of_another_run():
