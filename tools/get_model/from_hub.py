@@ -8,6 +8,7 @@ usage: from_hub.py ORG/NAME REVISION OUTDIR
 Files that are there with the right checksum are kept, a cut one (.part) is continued. HF_ENDPOINT, HF_TOKEN.
 """
 
+import errno
 import hashlib
 import json
 import os
@@ -63,7 +64,15 @@ def explain(error, what):
         }.get(error.code, f"HTTP {error.code}")
         return f"{what}: {hint}"
     reason = getattr(error, "reason", error)
-    return f"{what}, from {ENDPOINT}: {getattr(reason, 'strerror', None) or reason}"
+    hint = " (HF_ENDPOINT names another hub)" if isinstance(error, urllib.error.URLError) else ""
+    return f"{what}, from {ENDPOINT}: {getattr(reason, 'strerror', None) or reason}{hint}"
+
+
+def is_of_disk(error):
+    """Whether it says something of the folder that is written to, and nothing of the hub."""
+    if isinstance(error, urllib.error.URLError):
+        return False
+    return error.filename is not None or error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def list_files(model, revision):
@@ -134,12 +143,13 @@ def fetch(url, part, size, progress, name):
 
 
 def download(model, commit, entry, outdir, progress):
+    """False: it was there."""
     name, size = entry["rfilename"], entry.get("size")
     path = os.path.join(outdir, name)
     part = path + ".part"
     if os.path.exists(path) and checksum(path, entry):
         progress.add(size or 0, name)
-        return
+        return False
     if os.path.exists(part):
         progress.done += os.path.getsize(part)
     url = f"{ENDPOINT}/{model}/resolve/{commit}/{urllib.parse.quote(name)}"
@@ -148,11 +158,13 @@ def download(model, commit, entry, outdir, progress):
             fetch(url, part, size, progress, name)
             if checksum(part, entry):
                 os.replace(part, path)
-                return
+                return True
             progress.done -= os.path.getsize(part)
             os.remove(part)
             raise OSError("checksum does not match")
         except (urllib.error.URLError, OSError) as error:
+            if is_of_disk(error):
+                raise Failed(f"{part}: {error.strerror}") from error
             final = isinstance(error, urllib.error.HTTPError) and error.code in (401, 403, 404)
             if final or attempt == TRIES:
                 raise Failed(explain(error, name)) from error
@@ -163,6 +175,7 @@ def main():
     if len(sys.argv) != 4:
         sys.exit(__doc__)
     model, revision, outdir = sys.argv[1:]
+    progress = Progress(0)
     try:
         commit, files = list_files(model, revision)
         names = {f["rfilename"] for f in files}
@@ -174,16 +187,18 @@ def main():
         if "model.safetensors.index.json" in names:
             files = [f for f in files if f["rfilename"] != "consolidated.safetensors"]
         os.makedirs(outdir, exist_ok=True)
-        progress = Progress(sum(f.get("size") or 0 for f in files))
-        for entry in files:
-            download(model, commit, entry, outdir, progress)
+        progress.total = sum(f.get("size") or 0 for f in files)
+        fetched = [download(model, commit, entry, outdir, progress) for entry in files]
         progress.end()
-        print(f"{outdir}: {len(files)} files at {commit[:12]}", file=sys.stderr)
-    except Failed as error:
-        print(f"\nget_model: {error}", file=sys.stderr)
+        how = "" if any(fetched) else ", already there"
+        print(f"{outdir}: {len(files)} files at {commit[:12]}{how}", file=sys.stderr)
+    except (Failed, OSError) as error:
+        progress.end()
+        print(f"get_model: {error}", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:
-        print("\nget_model: stopped; the same command goes on from here", file=sys.stderr)
+        progress.end()
+        print("get_model: stopped; the same command goes on from here", file=sys.stderr)
         sys.exit(1)
 
 
