@@ -1,5 +1,6 @@
 """Adds up a meson test log: usage summary.py testlog.json. The last line is `N passed, N failed`.
 
+Before it, one line per failed program, and one per reason for which programs were skipped (`NAME: skipped: REASON` on stderr).
 A program says how many tests it held by Check's closing line or by a line `N passed, N failed` of its own;
 one that says neither counts as one test.
 """
@@ -10,6 +11,7 @@ import sys
 
 CHECK = re.compile(r"^\d+%: Checks: (\d+), Failures: (\d+), Errors: (\d+)$", re.M)
 PLAIN = re.compile(r"^(\d+) passed, (\d+) failed$", re.M)
+SKIPPED = re.compile(r"^\S+: skipped: (.+)$", re.M)
 
 
 def count(result, output):
@@ -28,7 +30,7 @@ def main():
         print(__doc__)
         return 0 if len(sys.argv) == 2 else 2
     passed = failed = 0
-    skipped = []
+    skipped = {}  # reason: names
     try:
         lines = open(sys.argv[1], encoding="utf-8").read().splitlines()
     except OSError as error:
@@ -37,15 +39,16 @@ def main():
     for line in lines:
         test = json.loads(line)
         if test["result"] == "SKIP":
-            skipped.append(test["name"])
+            reason = SKIPPED.search(test.get("stderr") or test.get("stdout") or "")
+            skipped.setdefault(reason[1] if reason else "no reason given", []).append(test["name"])
             continue
         ok, bad = count(test["result"], test.get("stdout", ""))
         passed += ok
         failed += bad
         if bad:
             print(f"FAILED {test['name']} ({test['result']})")
-    if skipped:
-        print(f"skipped: {', '.join(skipped)}")
+    for reason, names in skipped.items():
+        print(f"{len(names)} program{'s' * (len(names) > 1)} skipped ({reason}): {', '.join(names)}")
     if not lines:
         failed = 1
     print(f"{passed} passed, {failed} failed")

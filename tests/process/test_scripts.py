@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The scripts: each says how it is used; tools/setup.sh, with a package manager and a build that are played by others, in a copy of its folder."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -38,6 +39,25 @@ def test_scripts_say_how_they_are_used():
             command.insert(0, sys.executable)
         done = subprocess.run(command, capture_output=True, text=True, timeout=scaled(2 * PATIENCE))
         assert done.returncode == 0 and script.rpartition("/")[2] in done.stdout and not done.stderr, (script, done)
+
+
+def test_the_summary_counts_and_says_what_was_skipped():
+    tests = (
+        {"name": "check", "result": "OK", "stdout": "100%: Checks: 3, Failures: 0, Errors: 0\n"},
+        {"name": "python", "result": "FAIL", "stdout": "4 passed, 1 failed\n"},
+        {"name": "card", "result": "SKIP", "stdout": "", "stderr": "card: skipped: no NVIDIA driver\n"},
+        {"name": "rig", "result": "SKIP", "stderr": "a line\nrig: skipped: no NVIDIA driver\n"},
+        {"name": "mute", "result": "SKIP"},
+    )
+    log = wire.folder() / "testlog.json"
+    log.write_text("".join(json.dumps(test) + "\n" for test in tests))
+    done = subprocess.run([sys.executable, ROOT / "tests/summary.py", log], capture_output=True, text=True)
+    assert done.returncode == 1 and done.stdout.splitlines() == [
+        "FAILED python (FAIL)",
+        "2 programs skipped (no NVIDIA driver): card, rig",
+        "1 program skipped (no reason given): mute",
+        "7 passed, 1 failed",
+    ], done
 
 
 def clone():
