@@ -43,8 +43,8 @@ timeout_s=600
 run_parent=${MINISGL_RUN_DIR:-}
 rest=()
 
-take() { # option, number of arguments left
-    [ "$2" -ge 2 ] || die "$1 needs a value" 2
+take() { # option, its value: empty where a variable of the caller's shell was not set
+    [ -n "${2-}" ] || die "$1 needs a value" 2
 }
 
 set_mode() { # mode
@@ -59,16 +59,16 @@ while [ $# -gt 0 ]; do
         continue
         ;;
     --help | -h) usage; exit 0 ;;
-    --model | --model-path) take "$1" $#; model=$2; shift ;;
-    --name) take "$1" $#; name=$2; shift ;;
-    --run-dir) take "$1" $#; run_parent=$2; shift ;;
-    --timeout) take "$1" $#; timeout_s=$2; shift ;;
+    --model | --model-path) take "$@"; model=$2; shift ;;
+    --name) take "$@"; name=$2; shift ;;
+    --run-dir) take "$@"; run_parent=$2; shift ;;
+    --timeout) take "$@"; timeout_s=$2; shift ;;
     --detach) set_mode detach ;;
-    --once) take "$1" $#; set_mode once; once_text=$2; shift ;;
+    --once) take "$@"; set_mode once; once_text=$2; shift ;;
     --stop)
         # Behind --once it is the client's: a string that ends the text.
         if [ "$mode" = once ]; then
-            take "$1" $#
+            take "$@"
             rest+=("$1" "$2")
             shift
         else
@@ -207,7 +207,7 @@ while [ $i -lt ${#rest[@]} ]; do
         declare -n args=${program}_args
         args+=("$arg")
         if [ "$kind" = value ]; then
-            [ $((i + 1)) -lt ${#rest[@]} ] || die "$arg needs a value" 2
+            take "${rest[@]:i}"
             args+=("${rest[$((i + 1))]}")
             [ "$arg" != --shutdown-grace ] || grace=${rest[$((i + 1))]}
         fi

@@ -377,7 +377,11 @@ def test_wrong_usage_says_what_is_wrong():
     with tempfile.TemporaryDirectory() as folder:
         for args, words in (
             (["--what"], "unknown option '--what'"),
-            (["--model"], "needs a value"),
+            (["--model"], "--model needs a value"),
+            (["--model", ""], "--model needs a value"),
+            (["--run-dir="], "--run-dir needs a value"),
+            (["--dtype", ""], "--dtype needs a value"),
+            (["--dtype"], "--dtype needs a value"),
             (["--name", "a/b"], "--name takes"),
             (["stray"], "unexpected argument"),
             (["--page-size", "0"], "page-size"),
