@@ -314,8 +314,18 @@ stop_all() { # times to wait
     rm -f "$run_dir"/*.ipc "$run_dir"/*.pid "$run_dir/run.json"
 }
 
-how_ended() { # exit status
-    [ "$1" -le 128 ] && echo "exit code $1" || echo "signal $(($1 - 128))"
+# How a process ended, and the last line that it logged. A signal from outside has nothing to do with what it logged before: then
+# only a line that tells of trouble is shown.
+how_ended() { # process, exit status
+    local words
+    words=$(last_words "$1")
+    if [ "$2" -le 128 ]; then
+        echo "minisgl-$1 ended (exit code $2): $words"
+    elif [[ $words =~ ^"minisgl-$1 "[0-9:.]+" "(info|debug): || $words == '(nothing in '* ]]; then
+        echo "minisgl-$1 ended (signal $(($2 - 128)))"
+    else
+        echo "minisgl-$1 ended (signal $(($2 - 128))): $words"
+    fi
 }
 
 # Each when those before it have passed on what they had: so every request that was accepted has its last message.
@@ -341,7 +351,7 @@ stop_in_order() {
         pid[$process]=''
         case $status in
         0 | 130 | 143) ;; # as it was asked to, or twice, or before it was listening
-        *) say "minisgl-$process ended ($(how_ended $status)): $(last_words "$process")"; failed=yes ;;
+        *) say "$(how_ended "$process" $status)"; failed=yes ;;
         esac
     done
     stop_all 1
@@ -375,7 +385,7 @@ fail() { # process
     trap '' INT TERM HUP # all is being stopped
     [ ! -e "$run_dir/run.json" ] || was_ready=yes
     wait "${pid[$1]}" 2>/dev/null || status=$?
-    say "minisgl-$1 ended ($(how_ended $status)): $(last_words "$1")"
+    say "$(how_ended "$1" $status)"
     [ "$mode" != once ] || head -n -1 "${log_of[$1]}" | tail -n 5 | sed 's/^/  /' >&"$err" # whoever wants one text does not look for logs
     pid[$1]=''
     [ -z "${tick:-}" ] || kill "$tick" 2>/dev/null || true
