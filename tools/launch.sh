@@ -187,6 +187,7 @@ LOG_LEVEL='' learn detokenizer
 [ $mode != once ] || LOG_LEVEL='' learn client generate
 
 tokenizer_args=() scheduler_args=() detokenizer_args=() client_args=()
+device=cpu
 grace=0.5 # seconds that running requests have when the server stops
 i=0
 while [ $i -lt ${#rest[@]} ]; do
@@ -210,6 +211,7 @@ while [ $i -lt ${#rest[@]} ]; do
             take "${rest[@]:i}"
             args+=("${rest[$((i + 1))]}")
             [ "$arg" != --shutdown-grace ] || grace=${rest[$((i + 1))]}
+            [ "$arg" != --device ] || device=${rest[$((i + 1))]}
         fi
         known=$kind
     done
@@ -379,6 +381,11 @@ start() { # process, program, arguments
     echo "${pid[$process]}" >"$run_dir/$process.pid"
 }
 
+# Whether the scheduler's last line says that it found no card, no driver or no CUDA module that would do.
+found_no_device() {
+    [[ $(last_words scheduler) =~ 'NVIDIA driver'|'error: cuda: '|'CUDA device' ]]
+}
+
 # Says which process ended and why, stops the others. Never returns.
 fail() { # process
     local status=0 was_ready=''
@@ -387,6 +394,7 @@ fail() { # process
     wait "${pid[$1]}" 2>/dev/null || status=$?
     say "$(how_ended "$1" $status)"
     [ "$mode" != once ] || head -n -1 "${log_of[$1]}" | tail -n 5 | sed 's/^/  /' >&"$err" # whoever wants one text does not look for logs
+    [ "$1/$device/$was_ready" != scheduler/cuda/ ] || ! found_no_device || say "leave out --device cuda to run on the CPU"
     pid[$1]=''
     [ -z "${tick:-}" ] || kill "$tick" 2>/dev/null || true
     # One that was told to drain has ended well: those behind it may, too.

@@ -158,6 +158,17 @@ def test_detach_says_why_it_did_not_start():
         assert not [n for n in left if n.startswith(("launcher.log.", "ready"))], left
 
 
+def test_without_a_device_the_way_to_the_cpu_is_told():
+    hint = "launch: leave out --device cuda to run on the CPU\n"
+    with tempfile.TemporaryDirectory() as folder:
+        env = {"MINISGL_CUDA_MODULE": f"{folder}/none.so"}
+        for mode in ([], ["--detach"], ["--once", "Once"]):
+            result = launch(*mode, "--device", "cuda", folder=folder, env=env)
+            assert result.returncode == 1 and "none.so: cannot open" in result.stderr and hint in result.stderr, result
+        result = launch("--device", "cuda", "--page-size", "0", folder=folder, env=env)
+        assert result.returncode == 2 and hint not in result.stderr, result
+
+
 def test_a_disk_that_is_full_half_way_through_the_start_is_named():
     """It shows before anything is started: later the log has no room for the reason either."""
     limit = 'ulimit -f 32; exec "$@"'  # a write beyond 32 KiB fails, as on a full disk
