@@ -41,6 +41,7 @@ mode=''
 once_text=''
 timeout_s=600
 run_parent=${MINISGL_RUN_DIR:-}
+run_parent_from=MINISGL_RUN_DIR= # what it was named by
 rest=()
 
 take() { # option, its value: empty where a variable of the caller's shell was not set
@@ -61,7 +62,7 @@ while [ $# -gt 0 ]; do
     --help | -h) usage; exit 0 ;;
     --model | --model-path) take "$@"; model=$2; shift ;;
     --name) take "$@"; name=$2; shift ;;
-    --run-dir) take "$@"; run_parent=$2; shift ;;
+    --run-dir) take "$@"; run_parent=$2 run_parent_from='--run-dir '; shift ;;
     --timeout) take "$@"; timeout_s=$2; shift ;;
     --detach) set_mode detach ;;
     --once) take "$@"; set_mode once; once_text=$2; shift ;;
@@ -89,9 +90,9 @@ if [ -n "$run_parent" ]; then
     run_parent=$(realpath -m -- "$run_parent")
     [ "$run_parent" = "${MINISGL_RUN_DIR:-}" ] || where="MINISGL_RUN_DIR=$run_parent "
 elif [ -n "${XDG_RUNTIME_DIR:-}" ]; then
-    run_parent=$XDG_RUNTIME_DIR/minisgl
+    run_parent=$XDG_RUNTIME_DIR/minisgl run_parent_from=''
 else
-    run_parent=/tmp/minisgl-$(id -u)
+    run_parent=/tmp/minisgl-$(id -u) run_parent_from=''
     # In /tmp anyone may have made it first, and would then hold the sockets that prompts go to.
     if [ -e "$run_parent" ] || [ -L "$run_parent" ]; then
         [ ! -L "$run_parent" ] && [ -O "$run_parent" ] && [ -z "$(find "$run_parent" -maxdepth 0 -perm /022)" ] ||
@@ -140,6 +141,9 @@ fi
     die "--model $model: is no Hugging Face directory with a config.json (get_model.sh, in tools/ of the sources, fetches one)" 2
 model=$(cd "$model" && pwd)
 [[ $model$run_dir != *[[:cntrl:]]* ]] || die "control characters in '$model' or '$run_dir'" 2
+# Socket paths are limited to 107 bytes by the system.
+[ "$(printf %s "$run_dir" | wc -c)" -le 80 ] ||
+    die "$run_dir is too long for socket paths (80 bytes at most): use --run-dir or a shorter --name" 2
 
 # ---- the programs
 
@@ -225,9 +229,10 @@ done
 
 make_run_dir() {
     umask 077
-    [ -d "$run_parent" ] || [ ! -e "$run_parent" ] || die "--run-dir $run_parent: is no directory"
+    [ -d "$run_parent" ] || [ ! -e "$run_parent" ] || die "$run_parent_from$run_parent: is no directory"
     local reason
-    reason=$(mkdir -p "$run_parent" "$run_dir" 2>&1) || die "$run_dir cannot be made: ${reason##*: }"
+    reason=$(mkdir -p "$run_parent" "$run_dir" 2>&1) ||
+        die "$run_dir cannot be made: ${reason##*: } (--run-dir or MINISGL_RUN_DIR gives servers another place)"
     [ -O "$run_dir" ] || die "$run_dir belongs to another user"
     chmod 0700 "$run_dir"
     # As much as all files of a start take: who is out of space half way cannot say why.
@@ -261,8 +266,6 @@ fi
 
 [ -z "${MINISGL_DETACHED:-}" ] || trap 'echo "exit $?" >&3' EXIT
 make_run_dir
-# Socket paths are limited to 107 bytes by the system.
-[ ${#run_dir} -le 80 ] || die "$run_dir is too long for socket paths (80 bytes at most): use --run-dir or a shorter --name" 2
 exec {lock}>"$run_dir/lock"
 if ! flock -n $lock; then
     die "a server named '$name' is running (pid $(cat "$run_dir/launcher.pid" 2>/dev/null || echo unknown)): stop it with ${where}$self --stop --name $name, or give another --name"

@@ -414,6 +414,15 @@ def test_wrong_usage_says_what_is_wrong():
             assert result.returncode == 2 and words in result.stderr, (args, result)
         result = launch("--run-dir", "/proc/x", "--device", "sim", folder=folder)
         assert result.returncode == 1 and result.stderr.startswith("launch: /proc/x/default cannot be made: "), result
+        assert "--run-dir or MINISGL_RUN_DIR" in result.stderr, result
+        for args, parent in ((["--run-dir", __file__], folder), ([], __file__)):
+            result = launch(*args, folder=parent)
+            by = "--run-dir " if args else "MINISGL_RUN_DIR="
+            assert result.returncode == 1 and result.stderr == f"launch: {by}{__file__}: is no directory\n", result
+        for mode in ([], ["--detach"]):
+            result = launch(*mode, "--run-dir", f"{folder}/{'é' * 40}", folder=folder)
+            assert result.returncode == 2 and "too long for socket paths" in result.stderr, result
+        assert os.listdir(folder) == ["default"], os.listdir(folder)
         result = launch("--help", folder=folder)
         assert result.returncode == 0 and "--once" in result.stdout
 
