@@ -227,17 +227,18 @@ done
 # The scheduler takes more spellings of a number; here it is reckoned with.
 [[ $grace =~ ^[0-9]{1,6}(\.[0-9]*)?$ ]] || die "--shutdown-grace takes a number of seconds, not '$grace'" 2
 
-make_run_dir() {
+make_run_dir() { # fails when it vanishes meanwhile: a --once that ends takes its own with it
     umask 077
     [ -d "$run_parent" ] || [ ! -e "$run_parent" ] || die "$run_parent_from$run_parent: is no directory"
     local reason
     reason=$(mkdir -p "$run_parent" "$run_dir" 2>&1) ||
         die "$run_dir cannot be made: ${reason##*: } (--run-dir or MINISGL_RUN_DIR gives servers another place)"
-    [ -O "$run_dir" ] || die "$run_dir belongs to another user"
-    chmod 0700 "$run_dir"
+    [ -O "$run_dir" ] || [ ! -e "$run_dir" ] || die "$run_dir belongs to another user"
+    chmod 0700 "$run_dir" 2>/dev/null || return 1
     # As much as all files of a start take: who is out of space half way cannot say why.
     { printf '%65536s' '' >"$run_dir/probe"; } 2>/dev/null || {
         rm -f "$run_dir/probe"
+        [ -e "$run_dir" ] || return 1
         die "$run_dir cannot be written to: is the disk full?"
     }
     rm -f "$run_dir/probe"
@@ -246,7 +247,7 @@ make_run_dir() {
 # ---- --detach: the same script as a daemon, until it says that it is ready
 
 if [ $mode = detach ]; then
-    make_run_dir
+    make_run_dir || make_run_dir
     # Its end of the pipe closes when it dies, so there is an answer in any case. And when ours does, it stops.
     trap 'rm -f "$run_dir/launcher.log.$$"; exit 130' INT TERM HUP
     exec {answer}< <(trap "" PIPE; MINISGL_DETACHED=1 exec setsid --fork "$script" --model "$model" --name "$name" \
@@ -265,9 +266,14 @@ fi
 # ---- the run directory and its lock
 
 [ -z "${MINISGL_DETACHED:-}" ] || trap 'echo "exit $?" >&3' EXIT
-make_run_dir
-exec {lock}>"$run_dir/lock"
-if ! flock -n $lock; then
+is_ours=''
+for _ in 1 2 3; do
+    make_run_dir || continue
+    { exec {lock}>"$run_dir/lock"; } 2>/dev/null || continue
+    flock -n "$lock" || break
+    [ ! "$run_dir/lock" -ef "/proc/$$/fd/$lock" ] || { is_ours=yes; break; }
+done
+if [ -z "$is_ours" ]; then
     die "a server named '$name' is running (pid $(cat "$run_dir/launcher.pid" 2>/dev/null || echo unknown)): stop it with ${where}$self --stop --name $name, or give another --name"
 fi
 log=$run_dir/launcher.log
@@ -469,6 +475,8 @@ EOF
             exit 130
         fi
         stop_all
+        # After an error its logs are of use.
+        [ "$status" -ne 0 ] || { rm -f "$run_dir"/*.log "$run_dir/lock" && rmdir "$run_dir" || true; }
         exit "$status"
     fi
 

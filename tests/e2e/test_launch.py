@@ -41,6 +41,7 @@ def test_once_prints_the_completion_alone():
     row = next(r for r in golden(DEMO) if r["prompt"] == "Once upon a time")
     with tempfile.TemporaryDirectory() as folder:
         result = launch("--once", "Once upon a time", "--dtype", "float32", folder=folder)
+        assert os.listdir(folder) == [], os.listdir(folder)  # nothing is left
     assert result.returncode == 0, result.stderr
     assert result.stdout.startswith(row["text"][:40]), result.stdout
     assert "\033" not in result.stdout
