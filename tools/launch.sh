@@ -494,6 +494,7 @@ EOF
         exec 3>&-
     else
         printf '%s\n' "$say_ready" 2>&"$err"
+        [ ! -t 1 ] || echo "Ctrl-C stops it."
     fi
 fi
 
@@ -513,4 +514,5 @@ done
 [ "$mode" != once ] || { stop_all; exit 130; } # before the text was there
 trap 'say "stopping at once"; stop_all 1; exit 130' INT TERM
 stop_in_order
+[ -n "${MINISGL_DETACHED:-}" ] || [ ! -t 1 ] || printf '\r%s\n' "minisgl '$name' has stopped." || true # over ^C
 exit 0

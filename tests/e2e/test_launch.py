@@ -1,5 +1,6 @@
 """The launcher: one command to a text, names, locks, dead children, stale files, ends."""
 
+import contextlib
 import os
 import pathlib
 import re
@@ -133,6 +134,22 @@ def test_the_command_to_try_works_where_the_caller_stands():
         done = subprocess.run(command, shell=True, cwd=folder, env=env, capture_output=True, timeout=scaled(PATIENCE))
         assert done.returncode == 0 and re.fullmatch(rb"\d+( \d+)+", done.stdout), done
         assert launch("--stop", folder=folder).returncode == 0
+
+
+def test_on_a_terminal_it_says_what_stops_it():
+    with tempfile.TemporaryDirectory() as folder:
+        env = dict(os.environ, MINISGL_RUN_DIR=folder, MINISGL_BUILD=str(BUILD))
+        ours, theirs = os.openpty()
+        started = subprocess.Popen([LAUNCH, "--device", "sim"], env=env, stdin=theirs, stdout=theirs, stderr=theirs)
+        os.close(theirs)
+        said = b""
+        with contextlib.suppress(OSError):  # of a terminal that nobody has open any more
+            while text := os.read(ours, 1000):
+                said += text
+                if said.endswith(b"Ctrl-C stops it.\r\n"):
+                    started.send_signal(signal.SIGINT)
+        os.close(ours)
+        assert started.wait(scaled(PATIENCE)) == 0 and said.endswith(b"\rminisgl 'default' has stopped.\r\n"), said
 
 
 def test_what_needs_no_build_is_checked_before_it():
