@@ -15,18 +15,18 @@ Order of events, one request of three tokens
 
 max_tokens 3: what the user is told, (token, finished)
   normal: wasted rows 0
-    reference's way  (t1, -) (t2, -) (t3, finished)
+    mini-sglang's    (t1, -) (t2, -) (t3, finished)
     ours             (t1, -) (t2, -) (t3, finished)
   overlap: wasted rows 0
-    reference's way  (t1, -) (t2, finished) (t3, finished)
+    mini-sglang's    (t1, -) (t2, finished) (t3, finished)
     ours             (t1, -) (t2, -) (t3, finished)
 
 EOS as the third of eight tokens
   normal: wasted rows 0
-    reference's way  (t1, -) (t2, -) (EOS, finished)
+    mini-sglang's    (t1, -) (t2, -) (EOS, finished)
     ours             (t1, -) (t2, -) (EOS, finished)
   overlap: wasted rows 1
-    reference's way  (t1, -) (t2, -) (EOS, finished) (t4, -)
+    mini-sglang's    (t1, -) (t2, -) (EOS, finished) (t4, -)
     ours             (t1, -) (t2, -) (EOS, finished)
 """
 

@@ -4,8 +4,8 @@
  * would be told under two ways of seeing the end. Prints text; OVERLAP.md of scheduler_proc goes
  * through it.
  *
- * The other way, the reference's, is three lines in reference_says(): it is asked at the moments at
- * which the reference judges, of the lengths that the request has at those moments.
+ * The other way, mini-sglang's, is three lines in reference_says(): it is asked at the moments at
+ * which mini-sglang judges, of the lengths that the request has at those moments.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -158,7 +158,7 @@ static void print_end(const char *title, enum order order, int32_t max_tokens, i
     run(&lesson, order);
     scheduler_get_stats(lesson.scheduler, &stats);
     printf("  %s: wasted rows %lld\n", title, (long long)stats.num_wasted_rows);
-    print_said("reference's way", lesson.reference, lesson.num_reference);
+    print_said("mini-sglang's", lesson.reference, lesson.num_reference);
     print_said("ours", lesson.ours, lesson.num_ours);
     scheduler_destroy(&lesson.scheduler);
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # overlap_lesson.sh - runs overlap_lesson.c: the order of events in the normal loop, in the overlap loop and in an overlap
-# loop that processes before it launches; then what a user is told at the end of a request, in the reference's way and ours.
+# loop that processes before it launches; then what a user is told at the end of a request, in mini-sglang's way and in ours.
 # scheduler_proc/OVERLAP.md explains what it prints.
 set -eu
 usage() { # the comment at the top of this file
