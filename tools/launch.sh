@@ -165,7 +165,7 @@ is_built() {
 }
 
 if ! is_built && [ -x "$root/tools/setup.sh" ]; then
-    say "not built yet: running tools/setup.sh (installs packages and builds: a minute or two, more with CUDA)"
+    say "not built yet: running tools/setup.sh (installs packages and builds: about two minutes on two cores, four with a CUDA toolkit)"
     MINISGL_BUILD=$build "$root/tools/setup.sh" >&2
 fi
 tokenizer=$(find_program minisgl-tokenizer)
