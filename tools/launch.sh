@@ -401,6 +401,7 @@ fail() { # process
     trap '' INT TERM HUP # all is being stopped
     [ ! -e "$run_dir/run.json" ] || was_ready=yes
     wait "${pid[$1]}" 2>/dev/null || status=$?
+    [ $status -eq 0 ] || [ -z "$asker" ] || kill -TERM "$asker" 2>/dev/null || true
     say "$(how_ended "$1" $status)"
     [ "$mode" != once ] || head -n -1 "${log_of[$1]}" | tail -n 5 | sed 's/^/  /' >&"$err" # whoever wants one text does not look for logs
     [ "$1/$device/$was_ready" != scheduler/cuda/ ] || ! found_no_device || say "leave out --device cuda to run on the CPU"
@@ -415,9 +416,27 @@ fail() { # process
     exit 1
 }
 
+# Until a signal comes, or that child ends: the first process that ends before ends all. A child that dies between the look and
+# the wait is seen at the next tick; a signal there ends the tick.
+watch() { # [child]
+    local process
+    while [ -z "$interrupted" ] && { [ -z "${1:-}" ] || kill -0 "$1" 2>/dev/null; }; do
+        for process in "${processes[@]}"; do
+            kill -0 "${pid[$process]}" 2>/dev/null || [ -n "$interrupted" ] || fail "$process"
+        done
+        if [ -z "$tick" ] || ! kill -0 "$tick" 2>/dev/null; then
+            sleep 2 {lock}>&- {err}>&- >/dev/null 2>&1 &
+            tick=$!
+        fi
+        [ -n "$interrupted" ] || wait -n "${pid[@]}" ${1:+"$1"} "$tick" || true
+    done
+    [ -z "$tick" ] || kill "$tick" 2>/dev/null || true
+}
+
 # No command substitution while this may strike: bash 5.2 then takes the handler for a part of it, and fails.
 interrupted=''
-tick='' # the child that the watch below waits for besides
+asker='' # the client of --once
+tick=''  # the child that the watch waits for besides
 trap 'interrupted=yes; [ -z "$tick" ] || kill "$tick" 2>/dev/null || true' INT TERM HUP
 
 start scheduler "$scheduler" --model "$model" --run "$run" --endpoint "$ipc/scheduler.ipc" \
@@ -467,13 +486,14 @@ EOF
         status=0
         MINISGL_RUN_DIR=$run_parent "$client" generate "$once_text" --name "$name" "${client_args[@]}" \
             <&0 2>&"$err" {lock}>&- {err}>&- &
-        answer=$!
-        wait $answer || status=$?
+        asker=$!
+        watch "$asker"
         if [ -n "$interrupted" ]; then
-            kill -TERM $answer 2>/dev/null || true
+            kill -TERM "$asker" 2>/dev/null || true
             stop_all
             exit 130
         fi
+        wait "$asker" || status=$?
         stop_all
         # After an error its logs are of use.
         [ "$status" -ne 0 ] || { rm -f "$run_dir"/*.log "$run_dir/lock" && rmdir "$run_dir" || true; }
@@ -493,24 +513,13 @@ EOF
         trap - EXIT
         exec 3>&-
     else
-        printf '%s\n' "$say_ready" 2>&"$err"
+        # In a child of its own: nobody may be there to read it.
+        (printf '%s\n' "$say_ready" 2>/dev/null) || say "its readiness cannot be written to the standard output; it serves all the same"
         [ ! -t 1 ] || echo "Ctrl-C stops it."
     fi
 fi
 
-# Watch: the first child that ends ends all. A child that dies between the look and the wait is seen at the next tick; a signal
-# there ends the tick.
-while [ -z "$interrupted" ]; do
-    for process in "${processes[@]}"; do
-        kill -0 "${pid[$process]}" 2>/dev/null || [ -n "$interrupted" ] || fail "$process"
-    done
-    if [ -z "$tick" ] || ! kill -0 "$tick" 2>/dev/null; then
-        sleep 2 {lock}>&- {err}>&- >/dev/null 2>&1 &
-        tick=$!
-    fi
-    [ -n "$interrupted" ] || wait -n "${pid[@]}" "$tick" || true
-done
-[ -z "$tick" ] || kill "$tick" 2>/dev/null || true
+watch
 [ "$mode" != once ] || { stop_all; exit 130; } # before the text was there
 trap 'say "stopping at once"; stop_all 1; exit 130' INT TERM
 stop_in_order

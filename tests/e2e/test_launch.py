@@ -82,6 +82,31 @@ def test_a_signal_ends_once_with_no_answer():
             assert time.monotonic() - began < scaled(30), stage  # the answer takes 100 s
 
 
+def test_a_process_that_dies_ends_once_and_is_named():
+    with tempfile.TemporaryDirectory(prefix="minisgl-test-", dir="/tmp") as folder:
+        options = "--device", "sim", "--sim-step-us", "20000", "--max-tokens", "1900", "--ignore-eos"
+        for process in ("scheduler", "tokenizer", "detokenizer"):
+            env = dict(os.environ, MINISGL_RUN_DIR=folder, MINISGL_BUILD=str(BUILD))
+            once = subprocess.Popen(
+                [LAUNCH, "--once", "Once", *options], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            )
+            assert once.stdout.read(1), once.communicate()
+            os.kill(int((pathlib.Path(folder) / f"default/{process}.pid").read_text()), signal.SIGKILL)
+            _, said = once.communicate(timeout=scaled(PATIENCE))
+            assert once.returncode == 1 and f"minisgl-{process} ended (signal 9)" in said, (process, said)
+
+
+def test_a_server_needs_nobody_to_read_that_it_is_ready():
+    with tempfile.TemporaryDirectory(prefix="minisgl-test-", dir="/tmp") as folder:
+        env = dict(os.environ, MINISGL_RUN_DIR=folder, MINISGL_BUILD=str(BUILD))
+        with open("/dev/full", "w") as full:
+            server = subprocess.Popen([LAUNCH, "--device", "sim"], env=env, stdout=full, stderr=subprocess.PIPE, text=True)
+            assert "serves all the same" in server.stderr.readline()
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(scaled(PATIENCE)) == 0, server.stderr.read()
+        assert not list(pathlib.Path(folder, "default").glob("*.pid"))
+
+
 def test_a_foreign_directory_in_tmp_is_not_taken():
     parent = pathlib.Path(f"/tmp/minisgl-{os.getuid()}")
     env = {k: v for k, v in os.environ.items() if k not in ("MINISGL_RUN_DIR", "XDG_RUNTIME_DIR")}
