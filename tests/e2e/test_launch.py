@@ -458,10 +458,11 @@ def test_wrong_usage_says_what_is_wrong():
         result = launch("--run-dir", "/proc/x", "--device", "sim", folder=folder)
         assert result.returncode == 1 and result.stderr.startswith("launch: /proc/x/default cannot be made: "), result
         assert "--run-dir or MINISGL_RUN_DIR" in result.stderr, result
-        for args, parent in ((["--run-dir", __file__], folder), ([], __file__)):
+        file = str(DEMO / "config.json")
+        for args, parent in ((["--run-dir", file], folder), ([], file)):
             result = launch(*args, folder=parent)
             by = "--run-dir " if args else "MINISGL_RUN_DIR="
-            assert result.returncode == 1 and result.stderr == f"launch: {by}{__file__}: is no directory\n", result
+            assert result.returncode == 1 and result.stderr == f"launch: {by}{file}: is no directory\n", result
         for mode in ([], ["--detach"]):
             result = launch(*mode, "--run-dir", f"{folder}/{'é' * 40}", folder=folder)
             assert result.returncode == 2 and "too long for socket paths" in result.stderr, result

@@ -172,7 +172,7 @@ class GetModel(unittest.TestCase):
 
     def test_where_it_cannot_write_it_fetches_nothing(self):
         for model in ("smollm2", "org/name"):
-            for out, reason in (("/proc/x", "No such file or directory"), (__file__, "is no directory")):
+            for out, reason in (("/proc/x", "No such file or directory"), (str(ROOT / "README.md"), "is no directory")):
                 result = self.get(model, out=out)
                 self.assertEqual(result.returncode, 2, result.stderr)
                 self.assertEqual(result.stderr, f"get_model: --out {out}: {reason}\n")
