@@ -313,13 +313,26 @@ size_t link_queued_bytes(const struct link *link)
 
 /* A signal may cut ZeroMQ's look at its commands short, before it has taken anything. Not to try
  * again would leave a message that is half sent for the next one to go on with. */
-static int send_part(struct link *link, const void *data, size_t size, int flags)
+static int send_msg(struct link *link, zmq_msg_t *msg, int flags)
 {
     int sent;
 
     do
-        sent = zmq_send(link->handle, data, size, ZMQ_DONTWAIT | flags);
+        sent = zmq_msg_send(msg, link->handle, ZMQ_DONTWAIT | flags);
     while (sent < 0 && errno == EINTR);
+    return sent;
+}
+
+/* A part that others follow. */
+static int send_part(struct link *link, const void *data, size_t size)
+{
+    zmq_msg_t msg;
+
+    if (!make_msg(&msg, data, size))
+        return -1;
+    int sent = send_msg(link, &msg, ZMQ_SNDMORE), error = errno;
+    zmq_msg_close(&msg);
+    errno = error;
     return sent;
 }
 
@@ -327,7 +340,7 @@ static int send_part(struct link *link, const void *data, size_t size, int flags
  * does once in a millisecond at most, and a query of events at once. */
 static int send_peer(struct link *link, const uint8_t *peer, size_t size)
 {
-    int sent = send_part(link, peer, size, ZMQ_SNDMORE);
+    int sent = send_part(link, peer, size);
     int events;
     size_t events_size = sizeof(events);
 
@@ -336,18 +349,7 @@ static int send_peer(struct link *link, const uint8_t *peer, size_t size)
     while (zmq_getsockopt(link->handle, ZMQ_EVENTS, &events, &events_size) < 0)
         if (errno != EINTR)
             return -1;
-    return send_part(link, peer, size, ZMQ_SNDMORE);
-}
-
-/* The last part of what goes to a peer. */
-static int send_body(struct link *link, zmq_msg_t *body)
-{
-    int sent;
-
-    do
-        sent = zmq_msg_send(body, link->handle, ZMQ_DONTWAIT);
-    while (sent < 0 && errno == EINTR);
-    return sent;
+    return send_part(link, peer, size);
 }
 
 struct status link_send_to(struct link *link, const struct bytes *peer, const void *data,
@@ -369,8 +371,7 @@ struct status link_send_to(struct link *link, const struct bytes *peer, const vo
     if (send_peer(link, peer->data, peer_size) < 0)
         status = errno == EAGAIN ? status_error(STATUS_NO_SPACE, "the peer does not read")
                                  : status_error(STATUS_GONE, "the peer is not connected");
-    else if ((has_delimiter && send_part(link, "", 0, ZMQ_SNDMORE) < 0) ||
-             send_body(link, &body) < 0)
+    else if ((has_delimiter && send_part(link, "", 0) < 0) || send_msg(link, &body, 0) < 0)
         status = status_error(STATUS_GONE, "the peer has just gone: %s", zmq_strerror(errno));
     zmq_msg_close(&body);
     return status;

@@ -35,55 +35,46 @@ static bool is_interrupted(int *num_calls)
     return true;
 }
 
+/* libzmq's function of that name, which stands behind the test's. */
+static void find_behind(const char *name, void *function)
+{
+    void *symbol = dlsym(RTLD_NEXT, name);
+
+    memcpy(function, &symbol, sizeof(symbol)); /* ISO C casts no pointer to a function */
+}
+
 /* A message that is small takes no memory. */
 int zmq_msg_init_size(zmq_msg_t *msg, size_t size)
 {
-    void *symbol = dlsym(RTLD_NEXT, "zmq_msg_init_size");
     int (*init_size)(zmq_msg_t *, size_t);
 
     if (is_memory_short && size > sizeof(*msg)) {
         errno = ENOMEM;
         return -1;
     }
-    memcpy(&init_size, &symbol, sizeof(init_size));
+    find_behind("zmq_msg_init_size", &init_size);
     return init_size(msg, size);
-}
-
-int zmq_send(void *socket, const void *data, size_t size, int flags)
-{
-    static int num_calls;
-    zmq_msg_t msg;
-
-    if (is_interrupted(&num_calls) || zmq_msg_init_size(&msg, size) != 0)
-        return -1;
-    memcpy(zmq_msg_data(&msg), data, size);
-    int sent = zmq_msg_send(&msg, socket, flags);
-    if (sent < 0)
-        zmq_msg_close(&msg); /* leaves errno */
-    return sent;
 }
 
 int zmq_msg_send(zmq_msg_t *msg, void *socket, int flags)
 {
-    void *symbol = dlsym(RTLD_NEXT, "zmq_msg_send");
-    int (*send_msg)(zmq_msg_t *, void *, int);
     static int num_calls;
+    int (*send_msg)(zmq_msg_t *, void *, int);
 
     if (is_interrupted(&num_calls))
         return -1;
-    memcpy(&send_msg, &symbol, sizeof(send_msg));
+    find_behind("zmq_msg_send", &send_msg);
     return send_msg(msg, socket, flags);
 }
 
 int zmq_msg_recv(zmq_msg_t *msg, void *socket, int flags)
 {
-    void *symbol = dlsym(RTLD_NEXT, "zmq_msg_recv");
-    int (*receive_msg)(zmq_msg_t *, void *, int);
     static int num_calls;
+    int (*receive_msg)(zmq_msg_t *, void *, int);
 
     if (is_interrupted(&num_calls))
         return -1;
-    memcpy(&receive_msg, &symbol, sizeof(receive_msg)); /* ISO C casts no pointer to a function */
+    find_behind("zmq_msg_recv", &receive_msg);
     return receive_msg(msg, socket, flags);
 }
 
