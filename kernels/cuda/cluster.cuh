@@ -39,6 +39,18 @@ static __device__ __forceinline__ void cluster_sync()
 #endif
 }
 
+/* The same where nothing written is to be seen: cluster_sync() waits for all writes to memory. */
+static __device__ __forceinline__ void cluster_meet()
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;\n"
+                 "barrier.cluster.wait.aligned;" ::
+                     : "memory");
+#else
+    __syncthreads();
+#endif
+}
+
 /* The same place of shared memory in the block of that rank, for the functions below. */
 static __device__ __forceinline__ uint32_t cluster_map(uint32_t address, int rank)
 {

@@ -203,7 +203,7 @@ static __device__ __forceinline__ float round_bf16(float x)
 
 static __device__ __forceinline__ float silu_mul(float gate, float up)
 {
-    return gate / (1 + __expf(-gate)) * up;
+    return __fdividef(gate, 1 + __expf(-gate)) * up;
 }
 
 /* 16 bytes of T, moved as one access. */

@@ -344,7 +344,7 @@ static __global__ void __launch_bounds__(MAX_GROUPS *WARPGROUP + 2 * WARP, 1)
             produce_first_x(&a, &part, &ring);
         __syncwarp();
         cluster_sync();
-        cluster_sync();
+        cluster_meet();
         return;
     }
     column = column_of(&a, &part, num_threads);
@@ -364,7 +364,7 @@ static __global__ void __launch_bounds__(MAX_GROUPS *WARPGROUP + 2 * WARP, 1)
         put_sums<F>(split, part.ranks, shared, tile, feature * F, sums);
     cluster_sync();
     add_up_any(&a, &part, &column, ring.stages, old);
-    cluster_sync(); /* nobody leaves while another may still read its sums */
+    cluster_meet(); /* nobody leaves while another may still read its sums */
 #endif
 }
 

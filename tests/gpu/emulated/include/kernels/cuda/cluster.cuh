@@ -21,6 +21,11 @@ static inline void cluster_sync()
     emulated_cluster_sync();
 }
 
+static inline void cluster_meet()
+{
+    emulated_cluster_sync();
+}
+
 static inline uint32_t cluster_map(uint32_t address, int rank)
 {
     return address | (uint32_t)(rank + 1) << 24;
