@@ -14,7 +14,7 @@
 
 enum { MAX_FILE_SIZE = 4 << 20, NUM_FIELDS = 10 };
 
-static const char first_line[] = "minisgl linear algorithms 6\n";
+static const char first_line[] = "minisgl linear algorithms 7\n";
 
 /* The file's path, its folders made. */
 static bool find_path(const char *card, int version, char *out, size_t size)

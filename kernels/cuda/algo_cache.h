@@ -4,7 +4,7 @@
  *
  *   $XDG_CACHE_HOME/minisgl/linear-NVIDIA-H200-130100.txt      (without it: ~/.cache/minisgl/...)
  *
- *   minisgl linear algorithms 6
+ *   minisgl linear algorithms 7
  *   NVIDIA H200 cuBLAS 130100
  *   2048 1024 64 256 1 1 1 0 0 0 0000000000000042 ...      a line for each entry: fields in order
  *   end 1

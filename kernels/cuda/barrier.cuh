@@ -29,6 +29,16 @@ static __device__ __forceinline__ void barrier_arrive(uint32_t barrier)
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
+/*
+ * The same at a barrier of another block of the cluster (an address from cluster_map()). It says
+ * that a stage has been read and orders nothing written: .release.cluster would put a fence of all
+ * memory before every arrival, which took gate_up_many.cu 40 % of its time.
+ */
+static __device__ __forceinline__ void barrier_arrive_at(uint32_t barrier)
+{
+    asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
 static __device__ __forceinline__ void barrier_expect(uint32_t barrier, int bytes)
 {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
@@ -58,6 +68,17 @@ static __device__ __forceinline__ void tile_load(uint32_t to, const CUtensorMap 
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
                  "[%0], [%1, {%2, %3}], [%4];" ::"r"(to),
                  "l"(map), "r"(column), "r"(row), "r"(barrier)
+                 : "memory");
+}
+
+/* The same for several blocks of the cluster, a bit each: to the same place in each, counted by the
+ * barrier in the same place. */
+static __device__ __forceinline__ void tile_load_for(uint32_t to, const CUtensorMap *map, int row,
+                                                     int column, uint32_t barrier, uint32_t blocks)
+{
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes."
+                 "multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(to),
+                 "l"(map), "r"(column), "r"(row), "r"(barrier), "h"((uint16_t)blocks)
                  : "memory");
 }
 

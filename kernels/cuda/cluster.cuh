@@ -39,7 +39,11 @@ static __device__ __forceinline__ void cluster_sync()
 #endif
 }
 
-/* The same where nothing written is to be seen: cluster_sync() waits for all writes to memory. */
+/*
+ * All threads of all blocks, and no more: what was written need not be seen, and loads from another
+ * block whose values nobody has used yet, and stores and arrivals there, may still be under way. To
+ * leave no trace of these takes cluster_sync(), which waits for all writes to memory, too.
+ */
 static __device__ __forceinline__ void cluster_meet()
 {
 #if __CUDA_ARCH__ >= 900

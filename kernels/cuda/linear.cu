@@ -1,7 +1,7 @@
 /*
  * linear.cu - y = x W^T + bias, or y += x W^T + bias, or gate_up: by cuBLASLt (and silu_mul.cu), or
  * by kernels of our own: skinny.cu and linear_stream.cu for a few tokens, linear_split.cu for up to
- * 512. Where none of them is always the one, the fastest is.
+ * 512, gate_up_many.cu for more than 128. Where none of them is always the one, the fastest is.
  *
  * cuBLAS counts by columns: y^T [n, T] = W [n, k] x^T [k, T], with W transposed from its point of
  * view. Sums are float32 and TF32 is off. At the first use of a shape outside a captured graph the
@@ -14,7 +14,7 @@
 #include "kernels/cuda/linear_tuner.cuh"
 
 enum { LT_CANDIDATES = 16 };
-enum { MAX_WAYS = SKINNY_NUM + 1 + SPLIT_CANDIDATES };
+enum { MAX_WAYS = SKINNY_NUM + 2 + SPLIT_CANDIDATES };
 enum { MAX_CANDIDATES = LT_CANDIDATES + MAX_WAYS };
 
 static_assert(sizeof(cublasLtMatmulAlgo_t) == ALGO_WORDS * sizeof(uint64_t), "algo_cache.h");
@@ -154,6 +154,8 @@ static struct status own_launch(struct stream *stream, const struct layer_args *
         return linear_split_launch(stream, a, number);
     if (number == LINEAR_STREAM)
         return linear_stream_launch(stream, a);
+    if (number == GATE_UP_MANY)
+        return gate_up_many_launch(stream, a);
     return skinny_launch(stream, a, number);
 }
 
@@ -180,6 +182,8 @@ static bool is_usable(struct stream *stream, struct product *p, const struct lay
         return linear_split_knows(stream->device, a, entry->own);
     if (entry->own == LINEAR_STREAM)
         return linear_stream_can(stream->device, a);
+    if (entry->own == GATE_UP_MANY)
+        return gate_up_many_can(stream->device, a);
     if (entry->own)
         return entry->own <= SKINNY_NUM && skinny_can(a);
     memcpy(&algo, entry->algo, sizeof(algo));
@@ -197,6 +201,8 @@ static int own_ways(const struct device *device, const struct layer_args *a, int
         out[num++] = i;
     if (linear_stream_can(device, a))
         out[num++] = LINEAR_STREAM;
+    if (gate_up_many_can(device, a))
+        out[num++] = GATE_UP_MANY;
     return num + linear_split_plans(device, a, out + num, SPLIT_CANDIDATES);
 }
 
@@ -216,13 +222,16 @@ static int forced_way(const struct linear_tuner *tuner, const int *ways, int num
     return 0;
 }
 
-/* A layer like this can go every way on Hopper: where a test forces one, cuBLAS is no answer. */
-static bool can_be_forced(const struct device *device, const struct layer_args *a)
+/* A layer like this can go the forced way on Hopper: where a test forces it, cuBLAS is no answer.
+ */
+static bool can_be_forced(const struct device *device, const struct layer_args *a, int forced)
 {
     const struct linear_weight *w = a->weight;
+    bool is_plain = device->has_wgmma && w->dtype == DTYPE_BF16 && w->n % 64 == 0 && w->k % 64 == 0;
 
-    return device->has_wgmma && w->dtype == DTYPE_BF16 && w->n % 64 == 0 && w->k % 64 == 0 &&
-           (int64_t)w->n * w->k < LARGE_WEIGHT && a->num_tokens <= FEW_TOKENS;
+    if (forced == GATE_UP_MANY)
+        return is_plain && a->wide && a->num_tokens > 128;
+    return is_plain && (int64_t)w->n * w->k < LARGE_WEIGHT && a->num_tokens <= FEW_TOKENS;
 }
 
 /* How to do the product: as tuned, tuning now where that is allowed. */
@@ -259,7 +268,7 @@ static struct status find_algo(struct stream *stream, struct product *p, const s
         candidates.list[candidates.num++].own = ways[i];
     *out = candidates.list[0];
     out->own = forced_way(tuner, ways, num_ways);
-    if (tuner->forced && !out->own && can_be_forced(stream->device, a))
+    if (tuner->forced && !out->own && can_be_forced(stream->device, a, tuner->forced))
         return status_error(STATUS_UNSUPPORTED,
                             "linear [%d, %d] over %d tokens: not the forced way", key.n, key.k,
                             a->num_tokens);
@@ -292,6 +301,9 @@ static struct status layer(struct stream *stream, const struct layer_args *a)
         return skinny_launch(stream, a, SKINNY_SMALL);
     if (!stream->device->tuner->forced && linear_stream_always(stream->device, a))
         return linear_stream_launch(stream, a);
+    if (!stream->device->tuner->forced &&
+        gate_up_many_always(stream->device, a, bucket_of(a->num_tokens)))
+        return gate_up_many_launch(stream, a);
     error = product_init(&product, a);
     if (error)
         return lt_status(error, a);

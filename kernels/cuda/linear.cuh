@@ -59,6 +59,18 @@ bool linear_stream_always(const struct device *device, const struct layer_args *
 struct status linear_stream_launch(struct stream *stream, const struct layer_args *args);
 
 /*
+ * gate_up_many.cu: on Hopper, gate_up of more than 128 tokens; always for steps of up to num_tokens
+ * where these are at least 512, rows of W at least 1024 long, and its tiles nine tenths full. Its
+ * number:
+ */
+enum { GATE_UP_MANY = 129 };
+
+bool gate_up_many_can(const struct device *device, const struct layer_args *args);
+bool gate_up_many_always(const struct device *device, const struct layer_args *args,
+                         int num_tokens);
+struct status gate_up_many_launch(struct stream *stream, const struct layer_args *args);
+
+/*
  * linear_split.cu: on Hopper, for up to 512 tokens. It can do a layer in several ways, each with a
  * number from SPLIT_FIRST on.
  */

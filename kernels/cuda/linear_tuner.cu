@@ -52,7 +52,7 @@ static void tuner_load(struct linear_tuner *tuner)
     free(entries);
 }
 
-/* MINISGL_CUDA_LINEAR_PLAN: skinny-1, skinny-2, stream, or n. */
+/* MINISGL_CUDA_LINEAR_PLAN: skinny-1, skinny-2, stream, many, or n. */
 static int forced_of(const char *value)
 {
     char *end;
@@ -62,6 +62,8 @@ static int forced_of(const char *value)
         return 0;
     if (strcmp(value, "stream") == 0)
         return LINEAR_STREAM;
+    if (strcmp(value, "many") == 0)
+        return GATE_UP_MANY;
     if (strncmp(value, "skinny-", 7) == 0 && value[7] > '0' && value[7] <= '0' + SKINNY_NUM)
         return value[7] - '0';
     n = strtol(value, &end, 10);

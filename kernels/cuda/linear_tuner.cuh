@@ -25,8 +25,8 @@ struct linear_tuner {
     enum algo_origin origins[TUNER_SIZE];
     int version;     /* of cuBLASLt */
     bool is_untimed; /* for sanitizers: the first algorithm that the heuristic offers */
-    /* For tests: the number of a kernel of our own, all of whose layers go there, or SPLIT_FIRST +
-     * n for the n-th way of linear_split.cu; or 0. */
+    /* For tests: the number of a kernel of our own, which gets all layers that it can do, or
+     * SPLIT_FIRST + n for the n-th way of linear_split.cu; or 0. */
     int forced;
     char card[256];
 };

@@ -84,7 +84,7 @@ static __device__ __forceinline__ uint32_t ring_stage(const struct ring *ring, i
 /*
  * A ring in dynamic shared memory, from the first multiple of TILE_ALIGNMENT on; barriers: two for
  * each of max_stages. Readers: arrivals that empty a stage. All threads call it, and then
- * __syncthreads().
+ * __syncthreads(), or cluster_meet() where other blocks arrive or copy.
  */
 static __device__ __forceinline__ struct ring ring_make(const void *dynamic,
                                                         const uint64_t *barriers, int max_stages,

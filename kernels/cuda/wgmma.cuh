@@ -54,12 +54,19 @@ template <int LEFT> static __device__ __forceinline__ void wgmma_wait()
 #define WGMMA_16 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
 #define WGMMA_32                                                                                   \
     WGMMA_16 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-#define WGMMA_40       WGMMA_32 ", %32, %33, %34, %35, %36, %37, %38, %39"
-#define WGMMA_48       WGMMA_40 ", %40, %41, %42, %43, %44, %45, %46, %47"
-#define WGMMA_56       WGMMA_48 ", %48, %49, %50, %51, %52, %53, %54, %55"
-#define WGMMA_64       WGMMA_56 ", %56, %57, %58, %59, %60, %61, %62, %63"
-#define WGMMA_68       WGMMA_64 ", %64, %65, %66, %67"
-#define WGMMA_C4(c, i) "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3])
+#define WGMMA_40 WGMMA_32 ", %32, %33, %34, %35, %36, %37, %38, %39"
+#define WGMMA_48 WGMMA_40 ", %40, %41, %42, %43, %44, %45, %46, %47"
+#define WGMMA_56 WGMMA_48 ", %48, %49, %50, %51, %52, %53, %54, %55"
+#define WGMMA_64 WGMMA_56 ", %56, %57, %58, %59, %60, %61, %62, %63"
+#define WGMMA_68 WGMMA_64 ", %64, %65, %66, %67"
+#define WGMMA_96                                                                                   \
+    WGMMA_64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "  \
+             "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+#define WGMMA_128                                                                                  \
+    WGMMA_96 ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, "  \
+             "%110, %111, %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, "      \
+             "%123, %124, %125, %126, %127"
+#define WGMMA_C4(c, i) "+f"((c)[i]), "+f"((c)[i + 1]), "+f"((c)[i + 2]), "+f"((c)[i + 3])
 #define WGMMA_C8(c, i) WGMMA_C4(c, i), WGMMA_C4(c, i + 4)
 #define WGMMA_C16(c)   WGMMA_C8(c, 0), WGMMA_C8(c, 8)
 #define WGMMA_C32(c)   WGMMA_C16(c), WGMMA_C8(c, 16), WGMMA_C8(c, 24)
@@ -68,13 +75,16 @@ template <int LEFT> static __device__ __forceinline__ void wgmma_wait()
 #define WGMMA_C56(c)   WGMMA_C48(c), WGMMA_C8(c, 48)
 #define WGMMA_C64(c)   WGMMA_C56(c), WGMMA_C8(c, 56)
 #define WGMMA_C68(c)   WGMMA_C64(c), WGMMA_C4(c, 64)
+#define WGMMA_C128(c)  WGMMA_C64(c), WGMMA_C64(c + 64)
 /* shape: m64nN; inputs: how a, b and the rest of the operands are named. */
 #define WGMMA(shape, registers, inputs)                                                            \
     "wgmma.mma_async.sync.aligned." shape "k16.f32.bf16.bf16 {" registers "}, " inputs ";"
 
 template <int N> static __device__ __forceinline__ void wgmma(float *c, uint64_t a, uint64_t b)
 {
-    static_assert(N == 32 || N == 64 || N == 80 || N == 96 || N == 112 || N == 128 || N == 136, "");
+    static_assert(N == 32 || N == 64 || N == 80 || N == 96 || N == 112 || N == 128 || N == 136 ||
+                      N == 256,
+                  "");
     if (N == 32)
         asm volatile(WGMMA("m64n32", WGMMA_16, "%16, %17, 1, 1, 1, 0, 0")
                      : WGMMA_C16(c)
@@ -99,9 +109,13 @@ template <int N> static __device__ __forceinline__ void wgmma(float *c, uint64_t
         asm volatile(WGMMA("m64n128", WGMMA_64, "%64, %65, 1, 1, 1, 0, 0")
                      : WGMMA_C64(c)
                      : "l"(a), "l"(b));
-    else
+    else if (N == 136)
         asm volatile(WGMMA("m64n136", WGMMA_68, "%68, %69, 1, 1, 1, 0, 0")
                      : WGMMA_C68(c)
+                     : "l"(a), "l"(b));
+    else
+        asm volatile(WGMMA("m64n256", WGMMA_128, "%128, %129, 1, 1, 1, 0, 0")
+                     : WGMMA_C128(c)
                      : "l"(a), "l"(b));
 }
 

@@ -50,7 +50,7 @@ for tool in "${tools[@]}"; do
         for test in storm operators linear moe attention sample; do
             check memcheck $test
         done
-        for plan in 0 stream skinny-1; do
+        for plan in 0 stream skinny-1 many; do
             check memcheck linear MINISGL_CUDA_LINEAR_PLAN=$plan
         done
         ;;

@@ -166,13 +166,14 @@ START_TEST(split_layers_agree)
 }
 END_TEST
 
-static void check_repeats(struct linear_weight *weight, int32_t n, int32_t k, int32_t tokens)
+static void check_repeats(struct linear_weight *weight, int32_t n, int32_t k, int32_t tokens,
+                          bool is_gated)
 {
     enum { TIMES = 100 };
     struct rig_side *side = &rig[RIG_CUDA];
     struct twin x = twin_random(DTYPE_BF16, (size_t)tokens * (size_t)k, 1);
     size_t size = (size_t)tokens * (size_t)n * 2;
-    struct twin y = twin_poisoned(size);
+    struct twin y = twin_poisoned(size), wide = twin_poisoned(is_gated ? size : 2);
     void *first = NULL;
 
     for (int i = 0; i < TIMES; i++) {
@@ -181,8 +182,18 @@ static void check_repeats(struct linear_weight *weight, int32_t n, int32_t k, in
                                          .x = x.at[RIG_CUDA],
                                          .y_dtype = DTYPE_BF16,
                                          .num_tokens = tokens};
+        const struct gate_up_args gated = {.dtype = DTYPE_BF16,
+                                           .weight = weight,
+                                           .y = y.at[RIG_CUDA],
+                                           .wide = wide.at[RIG_CUDA],
+                                           .x = x.at[RIG_CUDA],
+                                           .num_tokens = tokens,
+                                           .inner_size = n / 2};
 
-        rig_ok(side->backend.kernels->linear(side->stream, &args));
+        if (is_gated)
+            rig_ok(side->backend.kernels->gate_up(side->stream, &gated));
+        else
+            rig_ok(side->backend.kernels->linear(side->stream, &args));
         void *now = twin_read(&y, RIG_CUDA);
         if (first)
             ck_assert_mem_eq(first, now, size);
@@ -206,6 +217,7 @@ START_TEST(large_products_repeat)
     const struct linear_source source = {
         .parts = &part, .num_parts = 1, .k = K, .dtype = DTYPE_BF16};
     static const int32_t tokens[] = {1, 16, 32, 64, 128, 256, 512};
+    static const int32_t gated_tokens[] = {64, 150, 512, 1100};
     struct linear_weight *weight = NULL;
 
     ck_assert_ptr_nonnull(data);
@@ -213,58 +225,71 @@ START_TEST(large_products_repeat)
         memcpy(data + i * piece, data, piece);
     rig_ok(side->backend.kernels->linear_create(side->stream, &source, &weight));
     for (int i = 0; i < 7; i++)
-        check_repeats(weight, N, K, tokens[i]);
+        check_repeats(weight, N, K, tokens[i], false);
+    for (int i = 0; i < 4; i++)
+        check_repeats(weight, N, K, gated_tokens[i], true);
     side->backend.kernels->linear_destroy(&weight);
     free(data);
 }
 END_TEST
 
-/* Layers in a row, from one buffer to another and back; whether each is waited for or not. */
+/* Layers in a row, from one buffer to another and back; whether each is waited for or not. Gated
+ * ones are few: their values shrink or grow. */
 static void *chain(struct linear_weight *weight, int32_t n, int32_t tokens, const void *x,
-                   bool waits)
+                   bool is_gated, bool waits)
 {
-    enum { LAYERS = 9 };
+    const int num_layers = is_gated ? 3 : 9;
     struct rig_side *side = &rig[RIG_CUDA];
     size_t size = (size_t)tokens * (size_t)n * 2;
     struct twin buffers[2] = {twin_of(x, size), twin_poisoned(size)};
+    struct twin wide = twin_poisoned(is_gated ? 2 * size : 2);
 
-    for (int i = 0; i < LAYERS; i++) {
+    for (int i = 0; i < num_layers; i++) {
         const struct linear_args args = {.weight = weight,
                                          .y = buffers[(i + 1) % 2].at[RIG_CUDA],
                                          .x = buffers[i % 2].at[RIG_CUDA],
                                          .y_dtype = DTYPE_BF16,
                                          .num_tokens = tokens,
                                          .accumulate = i > 2};
+        const struct gate_up_args gated = {.dtype = DTYPE_BF16,
+                                           .weight = weight,
+                                           .y = args.y,
+                                           .wide = wide.at[RIG_CUDA],
+                                           .x = args.x,
+                                           .num_tokens = tokens,
+                                           .inner_size = n};
 
-        rig_ok(side->backend.kernels->linear(side->stream, &args));
+        if (is_gated)
+            rig_ok(side->backend.kernels->gate_up(side->stream, &gated));
+        else
+            rig_ok(side->backend.kernels->linear(side->stream, &args));
         if (waits)
             rig_ok(side->backend.device->stream_sync(side->stream));
     }
-    return twin_read(&buffers[LAYERS % 2], RIG_CUDA);
+    return twin_read(&buffers[num_layers % 2], RIG_CUDA);
 }
 
-/* A layer's x is made by the one before it, and its y is what that one still reads. */
-START_TEST(layers_wait_for_each_other)
+static void check_chains(int32_t n, bool is_gated, const int32_t *tokens, int num)
 {
-    enum { N = 5120, TIMES = 20 };
-    static const int32_t tokens[] = {1, 8, 16, 32, 64, 128, 256, 512};
+    enum { TIMES = 20 };
     struct rig_side *side = &rig[RIG_CUDA];
-    void *data = rig_host_random(DTYPE_BF16, (size_t)N * N, 0.01f);
-    const struct linear_part part = {.data = data, .dtype = DTYPE_BF16, .n = N};
+    int32_t rows = is_gated ? 2 * n : n;
+    void *data = rig_host_random(DTYPE_BF16, (size_t)rows * (size_t)n, is_gated ? 0.03f : 0.01f);
+    const struct linear_part part = {.data = data, .dtype = DTYPE_BF16, .n = rows};
     const struct linear_source source = {
-        .parts = &part, .num_parts = 1, .k = N, .dtype = DTYPE_BF16};
+        .parts = &part, .num_parts = 1, .k = n, .dtype = DTYPE_BF16};
     struct linear_weight *weight = NULL;
 
     rig_ok(side->backend.kernels->linear_create(side->stream, &source, &weight));
-    for (int i = 0; i < 8; i++) {
-        size_t len = (size_t)tokens[i] * N;
+    for (int i = 0; i < num; i++) {
+        size_t len = (size_t)tokens[i] * (size_t)n;
         void *x = rig_host_random(DTYPE_BF16, len, 1), *expected, *got;
 
-        expected = chain(weight, N, tokens[i], x, true);
+        expected = chain(weight, n, tokens[i], x, is_gated, true);
         ck_assert_msg(rig_element(expected, DTYPE_BF16, 0) == rig_element(expected, DTYPE_BF16, 0),
                       "the chain ends with NaN");
         for (int j = 0; j < TIMES; j++) {
-            got = chain(weight, N, tokens[i], x, false);
+            got = chain(weight, n, tokens[i], x, is_gated, false);
             ck_assert_mem_eq(got, expected, len * 2);
             free(got);
         }
@@ -273,6 +298,16 @@ START_TEST(layers_wait_for_each_other)
     }
     side->backend.kernels->linear_destroy(&weight);
     free(data);
+}
+
+/* A layer's x is made by the one before it, and its y is what that one still reads. */
+START_TEST(layers_wait_for_each_other)
+{
+    static const int32_t tokens[] = {1, 8, 16, 32, 64, 128, 256, 512};
+    static const int32_t gated_tokens[] = {16, 64, 200, 512, 1100};
+
+    check_chains(5120, false, tokens, 8);
+    check_chains(2560, true, gated_tokens, 5);
 }
 END_TEST
 
@@ -293,6 +328,10 @@ START_TEST(gate_up_agrees)
                 check_gate_up(DTYPE_F32, inner, k, t, j % 2);
         }
     }
+    check_gate_up(DTYPE_BF16, 1096, 520, 2400, true); /* several tiles for each cluster, odd ends */
+    check_gate_up(DTYPE_BF16, 7392, 136, 200, false); /* gate_up_many.cu: F of 112, 128 and 136 */
+    check_gate_up(DTYPE_BF16, 8448, 136, 200, true);
+    check_gate_up(DTYPE_BF16, 8976, 136, 200, false);
     check_gate_up(DTYPE_BF16, 8704, 1024, 1, false); /* large */
     check_gate_up(DTYPE_BF16, 8704, 1024, 12, true);
     check_gate_up(DTYPE_BF16, 8704, 1000, 3, false); /* k is no multiple of 64 */

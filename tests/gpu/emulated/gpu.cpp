@@ -56,7 +56,7 @@ struct cuda_thread {
 };
 
 struct copy {
-    uint32_t to, barrier;
+    uint32_t to, barrier, blocks;
     CUtensorMap map;
     int at[4];
 };
@@ -64,7 +64,7 @@ struct copy {
 struct barrier {
     int count, pending; /* pending: arrivals that this phase lacks */
     int64_t bytes;      /* that it lacks */
-    int phase;
+    std::atomic<int> phase;
 };
 
 struct block {
@@ -73,9 +73,12 @@ struct block {
     unsigned char *dynamic;
     const unsigned char *static_base; /* the first barrier that the kernel named */
     struct barrier barriers[MAX_BARRIERS];
+    std::mutex barriers_mutex; /* other blocks of the cluster arrive too */
+    std::atomic<bool> has_ended;
     struct meeting all, named, warps[MAX_THREADS / WARP];
     struct emulated_words words[MAX_THREADS];
     std::vector<struct copy> copies; /* not done yet */
+    std::vector<uint32_t> arrivals;  /* on their way to other blocks, by address */
     std::vector<struct cuda_thread> threads;
     int current; /* whose turn it is */
     jmp_buf scheduler;
@@ -171,7 +174,7 @@ void emulated_warp_sync()
     meet(&self->warps[self->current / WARP], WARP);
 }
 
-void emulated_cluster_sync()
+void emulated_cluster_meet()
 {
     std::unique_lock<std::mutex> lock(launched.mutex);
     int round = arrive(&launched.everyone, launched.num_threads * launched.cluster);
@@ -211,24 +214,43 @@ uint32_t emulated_address(const void *shared)
     return (uint32_t)(byte - self->static_base);
 }
 
+/* Own, or the block of the cluster that the address names. */
+static struct block *block_of(uint32_t address)
+{
+    struct block *block = address >> 24 ? launched.blocks[(address >> 24) - 1].get() : self;
+
+    if (block->has_ended)
+        fault("the shared memory of a block that has ended");
+    return block;
+}
+
 unsigned char *emulated_shared(uint32_t address, size_t size)
 {
-    uint32_t offset = (address & 0xFFFFFF) - DYNAMIC_AT, rank = address >> 24;
+    uint32_t offset = (address & 0xFFFFFF) - DYNAMIC_AT;
 
     if (offset % size || offset + size > launched.shared_bytes)
         fault("an address outside the shared memory that the launch asked for, or unaligned");
-    return (rank ? launched.blocks[rank - 1].get() : self)->dynamic + offset;
+    return block_of(address)->dynamic + offset;
 }
 
 static struct barrier *barrier_of(uint32_t address)
 {
-    if (address % 8 || address / 8 >= MAX_BARRIERS || !self->barriers[address / 8].count)
+    struct block *block = block_of(address);
+
+    address &= 0xFFFFFF;
+    if (address % 8 || address / 8 >= MAX_BARRIERS || !block->barriers[address / 8].count)
         fault("no barrier");
-    return &self->barriers[address / 8];
+    return &block->barriers[address / 8];
 }
 
-static void end_phase(struct barrier *barrier)
+/* So many arrivals and bytes are there. */
+static void settle(uint32_t address, int arrivals, int64_t bytes)
 {
+    std::lock_guard<std::mutex> lock(block_of(address)->barriers_mutex);
+    struct barrier *barrier = barrier_of(address);
+
+    barrier->pending -= arrivals;
+    barrier->bytes -= bytes;
     if (barrier->pending < 0)
         fault("more arrivals than the barrier counts");
     if (barrier->pending > 0 || barrier->bytes != 0)
@@ -242,19 +264,37 @@ void emulated_barrier_init(uint32_t address, int count)
 {
     if (address % 8 || address / 8 >= MAX_BARRIERS)
         fault("a barrier in the wrong place");
-    self->barriers[address / 8] = {count, count, 0, 0};
+    struct barrier *barrier = &self->barriers[address / 8];
+
+    barrier->count = barrier->pending = count;
+    barrier->bytes = 0;
+    barrier->phase = 0;
 }
 
 void emulated_barrier_arrive(uint32_t address)
 {
-    barrier_of(address)->pending--;
-    end_phase(barrier_of(address));
+    if (address >> 24)
+        self->arrivals.push_back(address);
+    else
+        settle(address, 1, 0);
+}
+
+static void do_arrivals()
+{
+    for (uint32_t address : self->arrivals)
+        settle(address, 1, 0);
+    self->arrivals.clear();
+}
+
+void emulated_cluster_sync()
+{
+    do_arrivals();
+    emulated_cluster_meet();
 }
 
 void emulated_barrier_expect(uint32_t address, int bytes)
 {
-    barrier_of(address)->bytes += bytes;
-    emulated_barrier_arrive(address);
+    settle(address, 1, -bytes);
 }
 
 void emulated_barrier_wait(uint32_t address, int parity)
@@ -304,7 +344,8 @@ static uint32_t swapped(uint32_t address)
     return address ^ (address / ROW_BYTES % 8 * 16);
 }
 
-static void do_copy(const struct copy *copy)
+/* upper: of addresses, see emulated_address(). */
+static void do_copy_to(const struct copy *copy, uint32_t upper)
 {
     const cuuint32_t *box = copy->map.box;
     uint32_t to = copy->to;
@@ -318,15 +359,29 @@ static void do_copy(const struct copy *copy)
                 for (i[0] = 0; i[0] < box[0]; i[0]++, to += 2) {
                     uint16_t element = element_at(&copy->map, copy->at, i);
 
-                    memcpy(emulated_shared(swapped(to), 2), &element, 2);
+                    memcpy(emulated_shared(swapped(to) | upper, 2), &element, 2);
                 }
-    barrier_of(copy->barrier)->bytes -= to - copy->to;
-    end_phase(barrier_of(copy->barrier));
+    settle(copy->barrier | upper, 0, to - copy->to);
 }
 
-void emulated_copy(uint32_t to, const CUtensorMap *map, const int *at, uint32_t barrier)
+static void do_copy(const struct copy *copy)
 {
-    struct copy copy = {to, barrier, *map, {at[0], at[1], at[2], at[3]}};
+    if (copy->blocks == 0)
+        do_copy_to(copy, 0);
+    if (copy->blocks >> launched.cluster)
+        fault("a copy to a block that the cluster does not have");
+    for (uint32_t rank = 0; copy->blocks >> rank; rank++)
+        if (copy->blocks >> rank & 1)
+            do_copy_to(copy, (rank + 1) << 24);
+}
+
+void emulated_copy(uint32_t to, const CUtensorMap *map, const int *at, uint32_t barrier,
+                   uint32_t blocks)
+{
+    struct copy copy = {to, barrier, blocks, *map, {at[0], at[1], at[2], at[3]}};
+
+    if (!self->threads[self->current].has_waited && emulated_is_new && emulated_is_new(map->base))
+        fault("a copy of what the kernel before writes, by a thread that has not waited for it");
 
     if (emulated_delays.copies)
         self->copies.push_back(copy);
@@ -486,8 +541,8 @@ static void run_warp(int warp, int *num_left)
     }
 }
 
-/* Any of the copies that are not done, the last first. */
-static void do_some_copies()
+/* Any of the copies that are not done, the last first; at times what is on its way elsewhere. */
+static void do_some_work()
 {
     auto *copies = &self->copies;
 
@@ -497,6 +552,8 @@ static void do_some_copies()
             copies->erase(copies->begin() + (long)i);
         }
     }
+    if (self->random() % 2)
+        do_arrivals();
 }
 
 /* A block, by a thread of the host. */
@@ -520,12 +577,14 @@ static void block_main(struct block *block, unsigned num_blocks)
         for (int warp : warps)
             if (num_left <= WARP || block->random() % 3)
                 run_warp(warp, &num_left);
-        do_some_copies();
+        do_some_work();
         num_idle = launched.progress == progress ? num_idle + 1 : 0;
         progress = launched.progress;
         if (num_idle > MAX_IDLE)
             fault("no thread gets on");
     }
+    do_arrivals(); /* late, but for what has no other thread to wait for it */
+    block->has_ended = true;
     if (!block->copies.empty())
         fault("a block has ended and a copy has not");
     for (size_t i = launched.shared_bytes; i < DYNAMIC_SIZE; i++)

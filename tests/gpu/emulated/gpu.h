@@ -10,7 +10,7 @@
  * warps in an order that is never the same; blocks of a cluster run side by side, clusters one
  * after another, in an order that is never the same either. What a card does in the background is
  * done at once or late, as the delays say: wgmma and copies of 16 bytes when they are waited for,
- * those of the copy engine at any moment until then.
+ * those of the copy engine at any moment until then. Arrivals at other blocks are always late.
  *
  * Not emulated: time, the order of writes to memory, kernels that overlap (pdl_wait() returns at
  * once, but copies of 16 bytes are held to it), what a descriptor says besides the place, fences,
@@ -53,7 +53,8 @@ int emulated_cluster_size();
 void emulated_warp_sync();
 void emulated_threads_sync(int num_threads); /* the first of the block */
 void emulated_block_sync();
-void emulated_cluster_sync();
+void emulated_cluster_meet();
+void emulated_cluster_sync(); /* the same when arrivals at other blocks are there */
 
 /* Whether the kernel before writes there, as the test has it (NULL: nowhere): a copy of 16 bytes
  * from there, by a thread that has not waited for that kernel, is a fault. So is a kernel none of
@@ -72,12 +73,14 @@ struct emulated_words {
 };
 const struct emulated_words *emulated_exchange(const uint32_t *words, int num);
 
-/* Barriers that count bytes, and copies of the box of map that begins at at[4]. */
+/* Barriers that count bytes, and copies of the box of map that begins at at[4]: to this block, or
+ * to the blocks of the cluster that have a bit. */
 void emulated_barrier_init(uint32_t barrier, int count);
 void emulated_barrier_arrive(uint32_t barrier);
 void emulated_barrier_expect(uint32_t barrier, int bytes);
 void emulated_barrier_wait(uint32_t barrier, int parity);
-void emulated_copy(uint32_t to, const CUtensorMap *map, const int *at, uint32_t barrier);
+void emulated_copy(uint32_t to, const CUtensorMap *map, const int *at, uint32_t barrier,
+                   uint32_t blocks);
 /* As the driver's cuTensorMapEncodeTiled. */
 CUresult emulated_encode(CUtensorMap *out, int type, cuuint32_t rank, void *base,
                          const cuuint64_t *sizes, const cuuint64_t *strides, const cuuint32_t *box,

@@ -1,6 +1,6 @@
 /*
- * test_linear.cpp - the products of linear_split.cu and linear_stream.cu on the emulated card,
- * against sums of doubles; and which plans are worth a try.
+ * test_linear.cpp - the products of linear_split.cu, linear_stream.cu and gate_up_many.cu on the
+ * emulated card, against sums of doubles; and which ways are worth a try.
  */
 #include <algorithm>
 #include <random>
@@ -33,6 +33,14 @@ static std::vector<__nv_bfloat16> random_values(size_t num, float scale)
     for (__nv_bfloat16 &value : values)
         store_float(&value, normal(random_bits));
     return values;
+}
+
+/* x of the layer at hand: what the kernel before writes. */
+static const unsigned char *new_x;
+
+static bool is_new(const void *from)
+{
+    return from == new_x;
 }
 
 /* 256-byte aligned, as what a device hands out is. */
@@ -116,10 +124,12 @@ static void check_way(const struct shape *s, int way)
         memcpy(y.data(), old.data(), y_size);
     weight.data = w_dev.data();
     weight.bias = s->has_bias ? bias_dev.data() : NULL;
-    args.x = x_dev.data();
+    args.x = new_x = x_dev.data();
     args.y = y.data();
-    struct status status = way == LINEAR_STREAM ? linear_stream_launch(&stream, &args)
-                                                : linear_split_launch(&stream, &args, way);
+    emulated_is_new = is_new;
+    struct status status = way == LINEAR_STREAM  ? linear_stream_launch(&stream, &args)
+                           : way == GATE_UP_MANY ? gate_up_many_launch(&stream, &args)
+                                                 : linear_split_launch(&stream, &args, way);
     ck_assert_int_eq(status.code, STATUS_OK);
     for (size_t at = 0; at < len; at++) {
         int token = (int)(at / (size_t)outputs), j = (int)(at % (size_t)outputs);
@@ -205,6 +215,88 @@ START_TEST(streamed_layers_agree)
 }
 END_TEST
 
+/* Each width, with one cluster and odd ends; then anything: several tiles for each of some
+ * clusters, blocks without tokens, bands of tiles. */
+START_TEST(many_tokens_agree)
+{
+    static const struct shape widths[] = {
+        {160, 64, 300, true},  /* 96 */
+        {224, 520, 300, true}, /* 112 */
+        {464, 264, 200, true}, /* 128, two columns */
+        {528, 200, 129, true}, /* 136, two columns */
+    };
+
+    for (int i = 0; i < 14; i++) {
+        struct shape s = {16 * (1 + below(40)), 8 * (1 + below(i % 4 ? 30 : 80)),
+                          129 + below(i % 3 ? 400 : 2300), true};
+        struct linear_weight weight = {};
+
+        if (i < 4)
+            s = widths[i];
+        s.has_bias = below(2);
+        card.num_sms = i < 4 ? 2 : 2 + below(i % 2 ? 6 : 40);
+        struct layer_args args = args_of(&s, &weight);
+        ck_assert(gate_up_many_can(&card, &args));
+        delay(i % 2, i / 2 % 2);
+        check_way(&s, GATE_UP_MANY);
+    }
+    card.num_sms = NUM_SMS;
+}
+END_TEST
+
+/* Where tiles are nine tenths full gate_up_many.cu needs no timing: for steps of up to so many
+ * tokens, whatever a step has. */
+START_TEST(full_tiles_need_no_timing)
+{
+    static const struct {
+        int n, k, num_tokens;
+        bool is_gated, always;
+    } layers[] = {
+        {34816, 5120, 8192, true, true},   {34816, 5120, 10240, true, true},
+        {34816, 5120, 512, true, true},    {34816, 5120, 511, true, false},
+        {34816, 5120, 640, true, false}, /* 83 % */
+        {34816, 5120, 8192, false, false}, {6144, 1024, 2048, true, true},
+        {6144, 1016, 2048, true, false},   {6144, 1024, 640, true, false},
+        {15360, 2048, 512, true, true},  /* 91 % */
+        {15104, 2048, 512, true, false}, /* 89 % */
+    };
+
+    for (auto &layer : layers) {
+        struct shape s = {layer.n, layer.k, 130, layer.is_gated};
+        struct linear_weight weight = {};
+        struct layer_args args = args_of(&s, &weight);
+
+        ck_assert_msg(gate_up_many_always(&card, &args, layer.num_tokens) == layer.always,
+                      "[%d, %d] over %d tokens", layer.n, layer.k, layer.num_tokens);
+    }
+}
+END_TEST
+
+/* One thing at a time that gate_up_many.cu cannot do. */
+START_TEST(many_tokens_are_refused)
+{
+    struct shape s = {256, 64, 129, true};
+
+    for (int i = 0; i < 11; i++) { /* 0: nothing */
+        struct device device = card;
+        struct linear_weight weight = {};
+        struct layer_args args = args_of(&s, &weight);
+
+        device.num_sms = i == 1 ? 1 : device.num_sms;
+        device.has_wgmma = i != 2;
+        device.encode_tiled = i == 3 ? NULL : device.encode_tiled;
+        device.max_shared_bytes = i == 4 ? 200 << 10 : device.max_shared_bytes;
+        weight.dtype = i == 5 ? DTYPE_F32 : weight.dtype;
+        weight.k = i == 6 ? 68 : weight.k;
+        weight.n = i == 7 ? 264 : weight.n;
+        args.num_tokens = i == 8 ? 128 : args.num_tokens;
+        args.x = (char *)16 + (i == 9 ? 8 : 0);
+        args.y = (char *)16 + (i == 10 ? 8 : 0);
+        ck_assert_msg(gate_up_many_can(&device, &args) == (i == 0), "case %d", i);
+    }
+}
+END_TEST
+
 /* The cuts that serve the layers of a 14B model on an H200, over less of k: enough for each rank
  * and each warpgroup to have two chunks. */
 START_TEST(large_layers_agree)
@@ -271,4 +363,5 @@ START_TEST(fastest_plans_are_tried)
 END_TEST
 
 CHECK_MAIN("emulated_linear", split_layers_agree, turns_keep_to_their_stages, streamed_layers_agree,
+           many_tokens_agree, full_tiles_need_no_timing, many_tokens_are_refused,
            large_layers_agree, fastest_plans_are_tried)

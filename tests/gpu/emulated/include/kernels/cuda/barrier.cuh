@@ -16,6 +16,11 @@ static inline void barrier_arrive(uint32_t barrier)
     emulated_barrier_arrive(barrier);
 }
 
+static inline void barrier_arrive_at(uint32_t barrier)
+{
+    emulated_barrier_arrive(barrier);
+}
+
 static inline void barrier_expect(uint32_t barrier, int bytes)
 {
     emulated_barrier_expect(barrier, bytes);
@@ -39,7 +44,15 @@ static inline void tile_load(uint32_t to, const CUtensorMap *map, int row, int c
 {
     const int at[4] = {column, row, 0, 0};
 
-    emulated_copy(to, map, at, barrier);
+    emulated_copy(to, map, at, barrier, 0);
+}
+
+static inline void tile_load_for(uint32_t to, const CUtensorMap *map, int row, int column,
+                                 uint32_t barrier, uint32_t blocks)
+{
+    const int at[4] = {column, row, 0, 0};
+
+    emulated_copy(to, map, at, barrier, blocks);
 }
 
 static inline void tiles_load(uint32_t to, const CUtensorMap *map, int row, int chunk,
@@ -47,7 +60,7 @@ static inline void tiles_load(uint32_t to, const CUtensorMap *map, int row, int 
 {
     const int at[4] = {0, row, 0, chunk};
 
-    emulated_copy(to, map, at, barrier);
+    emulated_copy(to, map, at, barrier, 0);
 }
 
 #endif

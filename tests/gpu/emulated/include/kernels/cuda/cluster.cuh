@@ -23,7 +23,7 @@ static inline void cluster_sync()
 
 static inline void cluster_meet()
 {
-    emulated_cluster_sync();
+    emulated_cluster_meet();
 }
 
 static inline uint32_t cluster_map(uint32_t address, int rank)
