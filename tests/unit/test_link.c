@@ -1,11 +1,8 @@
 /* test_link.c - sockets that never block, over ipc in a directory of their own. */
 #include "proto/link.h"
 
-#include <dlfcn.h>
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -17,127 +14,7 @@
 
 #include "common/clock.h"
 #include "tests/unit/check_main.h"
-
-enum { WAIT_MS = 60000 }; /* what has not come then does not come */
-
-static char dir[64];
-static char endpoint[96];
-
-/* libzmq's calls stand behind these, which a signal seems to cut short every other time, and for
- * which memory seems to be short. */
-static bool are_calls_interrupted, is_memory_short;
-
-static bool is_interrupted(int *num_calls)
-{
-    if (!are_calls_interrupted || (*num_calls)++ % 2)
-        return false;
-    errno = EINTR;
-    return true;
-}
-
-/* libzmq's function of that name, which stands behind the test's. */
-static void find_behind(const char *name, void *function)
-{
-    void *symbol = dlsym(RTLD_NEXT, name);
-
-    memcpy(function, &symbol, sizeof(symbol)); /* ISO C casts no pointer to a function */
-}
-
-/* A message that is small takes no memory. */
-int zmq_msg_init_size(zmq_msg_t *msg, size_t size)
-{
-    int (*init_size)(zmq_msg_t *, size_t);
-
-    if (is_memory_short && size > sizeof(*msg)) {
-        errno = ENOMEM;
-        return -1;
-    }
-    find_behind("zmq_msg_init_size", &init_size);
-    return init_size(msg, size);
-}
-
-int zmq_msg_send(zmq_msg_t *msg, void *socket, int flags)
-{
-    static int num_calls;
-    int (*send_msg)(zmq_msg_t *, void *, int);
-
-    if (is_interrupted(&num_calls))
-        return -1;
-    find_behind("zmq_msg_send", &send_msg);
-    return send_msg(msg, socket, flags);
-}
-
-int zmq_msg_recv(zmq_msg_t *msg, void *socket, int flags)
-{
-    static int num_calls;
-    int (*receive_msg)(zmq_msg_t *, void *, int);
-
-    if (is_interrupted(&num_calls))
-        return -1;
-    find_behind("zmq_msg_recv", &receive_msg);
-    return receive_msg(msg, socket, flags);
-}
-
-static void setup(void)
-{
-    snprintf(dir, sizeof(dir), "/tmp/minisgl-test-link.XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(dir));
-    snprintf(endpoint, sizeof(endpoint), "ipc://%s/a", dir);
-}
-
-static void teardown(void)
-{
-    char command[96];
-
-    snprintf(command, sizeof(command), "rm -rf %s", dir);
-    ck_assert_int_eq(system(command), 0);
-}
-
-static struct link *open_at(enum link_kind kind, bool bind, const char *where,
-                            const struct client_id *identity)
-{
-    struct link *link = NULL;
-    struct link_args args = {.kind = kind, .endpoint = where, .bind = bind, .identity = identity};
-    struct status status = link_open(&args, &link);
-
-    ck_assert_msg(status.code == STATUS_OK, "%s", status.msg);
-    return link;
-}
-
-static struct client_id client_of(uint8_t n)
-{
-    return (struct client_id){.bytes = {n, 0, 0xff, n}};
-}
-
-/* Waits for the next frame; what else is open goes on in ZeroMQ's thread. */
-static struct link_frame receive(struct link *link)
-{
-    struct link_poller *poller = NULL;
-    struct link_frame frame;
-    int64_t deadline_ns = clock_now_ns() + (int64_t)WAIT_MS * 1000000;
-
-    ck_assert_int_eq(link_poller_open(&link, 1, &poller).code, STATUS_OK);
-    while (!link_receive(link, &frame)) {
-        ck_assert_msg(clock_now_ns() < deadline_ns, "no frame came");
-        link_poller_wait(poller, 100);
-    }
-    link_poller_close(&poller);
-    return frame;
-}
-
-static void expect(struct link *link, const char *text)
-{
-    struct link_frame frame = receive(link);
-
-    ck_assert_uint_eq(frame.data.size, strlen(text));
-    ck_assert_mem_eq(frame.data.data, text, frame.data.size);
-}
-
-static void send_text(struct link *link, const char *text)
-{
-    struct status status = link_send(link, text, strlen(text));
-    ck_assert_msg(status.code == STATUS_OK, "%s", status.msg);
-}
+#include "tests/unit/link_rig.h"
 
 START_TEST(frames_queue_before_anybody_is_there_and_keep_their_order)
 {
@@ -220,37 +97,6 @@ START_TEST(a_router_knows_its_peers)
         ck_assert_int_lt(clock_now_ns(), deadline_ns);
         usleep(1000);
     }
-    link_close(&router, 0);
-    teardown();
-}
-END_TEST
-
-/* What there is no memory to send leaves nothing behind for the next message to go on with. */
-START_TEST(short_memory_sends_nothing_to_the_wrong_peer)
-{
-    static const char text[] = "longer than what a message holds without memory of its own, by far";
-    const struct client_id ids[] = {client_of(1), client_of(2)};
-    struct link *dealers[2];
-
-    setup();
-    struct link *router = open_at(LINK_ROUTER, true, endpoint, NULL);
-    for (int i = 0; i < 2; i++) {
-        dealers[i] = open_at(LINK_DEALER, false, endpoint, &ids[i]);
-        send_text(dealers[i], "hello");
-        expect(router, "hello");
-    }
-    for (int i = 0; i < 2; i++) {
-        struct bytes peer = {.data = ids[i].bytes, .size = sizeof(ids[i].bytes)};
-
-        is_memory_short = true;
-        ck_assert_int_eq(link_send_to(router, &peer, text, strlen(text)).code, STATUS_NO_SPACE);
-        is_memory_short = false;
-        peer.data = ids[1 - i].bytes;
-        ck_assert_int_eq(link_send_to(router, &peer, text, strlen(text)).code, STATUS_OK);
-        expect(dealers[1 - i], text);
-    }
-    for (int i = 0; i < 2; i++)
-        link_close(&dealers[i], 0);
     link_close(&router, 0);
     teardown();
 }
@@ -349,30 +195,6 @@ START_TEST(rep_answers_every_kind_of_asker)
     }
     zsock_destroy(&strict);
     link_close(&req, 0);
-    link_close(&rep, 0);
-    teardown();
-}
-END_TEST
-
-/* To the peers it looks as if there had been none: no answer is lost, no part of a message. */
-START_TEST(interrupted_calls_are_made_again)
-{
-    setup();
-    struct link *rep = open_at(LINK_REP, true, endpoint, NULL);
-    zsock_t *strict = zsock_new_req(endpoint); /* an empty part before the frame */
-
-    for (int round = 0; round < 3; round++) {
-        zstr_send(strict, "ping");
-        are_calls_interrupted = true;
-        struct link_frame frame = receive(rep);
-        ck_assert_uint_eq(frame.data.size, 4);
-        ck_assert_int_eq(link_send_to(rep, &frame.peer, "pong", 4).code, STATUS_OK);
-        are_calls_interrupted = false; /* CZMQ's own, in the test */
-        char *answer = zstr_recv(strict);
-        ck_assert_str_eq(answer, "pong");
-        zstr_free(&answer);
-    }
-    zsock_destroy(&strict);
     link_close(&rep, 0);
     teardown();
 }
@@ -661,9 +483,8 @@ END_TEST
 
 CHECK_MAIN("link", frames_queue_before_anybody_is_there_and_keep_their_order,
            a_full_queue_refuses_and_stays_as_it_was, a_router_knows_its_peers,
-           short_memory_sends_nothing_to_the_wrong_peer, would_block_means_slow,
-           a_peer_that_has_read_all_takes_more, rep_answers_every_kind_of_asker,
-           interrupted_calls_are_made_again, messages_of_several_parts_are_no_message,
+           would_block_means_slow, a_peer_that_has_read_all_takes_more,
+           rep_answers_every_kind_of_asker, messages_of_several_parts_are_no_message,
            a_served_ipc_path_is_not_taken_over,
            a_stale_ipc_file_is_replaced_and_another_file_is_not,
            endpoints_beyond_loopback_want_keys, curve_lets_known_clients_in_and_no_others,
