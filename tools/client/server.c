@@ -98,6 +98,17 @@ bool server_is_running(const struct server *server)
     return server->pid <= 0 || kill((pid_t)server->pid, 0) == 0 || errno != ESRCH;
 }
 
+/* Where a server of that name has such a file, into out[MAX_PATH]. */
+static struct status locate(const char *parent, const char *name, const char *file, char *out)
+{
+    char dir[MAX_PATH];
+    struct status status = path_join(parent, name, dir, sizeof(dir));
+
+    if (!status.code)
+        status = path_join(dir, file, out, MAX_PATH);
+    return status;
+}
+
 /* The server of that name; STATUS_NOT_FOUND when there is none, or only what a dead one left. */
 static struct status read_server(const char *parent, const char *name, struct server *out)
 {
@@ -110,10 +121,8 @@ static struct status read_server(const char *parent, const char *name, struct se
     struct status status;
 
     arena_init(&arena, 0, 0);
-    int length = snprintf(path, sizeof(path), "%s/%s/run.json", parent, name);
-    if (length < 0 || (size_t)length >= sizeof(path))
-        status = status_error(STATUS_INVALID, "the path of run.json is too long");
-    else
+    status = locate(parent, name, "run.json", path);
+    if (!status.code)
         status = file_read(path, MAX_RUN_JSON, &text, &size);
     if (!status.code)
         status = status_context(json_parse(text, size, &arena, &run), path);
@@ -128,17 +137,23 @@ static struct status read_server(const char *parent, const char *name, struct se
     return status;
 }
 
+/* Whether a server of that name has such a file, or left it behind. */
+static bool has_file(const char *parent, const char *name, const char *file, struct stat *out)
+{
+    char path[MAX_PATH];
+
+    return !locate(parent, name, file, path).code && stat(path, out) == 0;
+}
+
 /* When a server of that name logged last; 0: never. */
 static int64_t logged_ns(const char *parent, const char *name)
 {
-    static const char *const processes[] = {"scheduler", "tokenizer", "detokenizer"};
-    char path[MAX_PATH];
+    static const char *const logs[] = {"scheduler.log", "tokenizer.log", "detokenizer.log"};
     struct stat info;
     int64_t last_ns = 0;
 
-    for (size_t i = 0; i < sizeof(processes) / sizeof(processes[0]); i++) {
-        int length = snprintf(path, sizeof(path), "%s/%s/%s.log", parent, name, processes[i]);
-        if (length < 0 || (size_t)length >= sizeof(path) || stat(path, &info) != 0)
+    for (size_t i = 0; i < sizeof(logs) / sizeof(logs[0]); i++) {
+        if (!has_file(parent, name, logs[i], &info))
             continue;
         int64_t time_ns = (int64_t)info.st_mtim.tv_sec * 1000000000 + info.st_mtim.tv_nsec;
         last_ns = time_ns > last_ns ? time_ns : last_ns;
@@ -149,15 +164,10 @@ static int64_t logged_ns(const char *parent, const char *name)
 /* A launcher that stops as it is asked to removes run.json, and has nothing to say in its log. */
 static bool has_failed(const char *parent, const char *name)
 {
-    char path[MAX_PATH];
     struct stat info;
 
-    int length = snprintf(path, sizeof(path), "%s/%s/run.json", parent, name);
-    if (length > 0 && (size_t)length < sizeof(path) && stat(path, &info) == 0)
-        return true;
-    length = snprintf(path, sizeof(path), "%s/%s/launcher.log", parent, name);
-    return length > 0 && (size_t)length < sizeof(path) && stat(path, &info) == 0 &&
-           info.st_size > 0;
+    return has_file(parent, name, "run.json", &info) ||
+           (has_file(parent, name, "launcher.log", &info) && info.st_size > 0);
 }
 
 /* None is running; name: of the one that ended last, or "". The user has not asked for that one:
