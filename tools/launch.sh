@@ -328,15 +328,13 @@ stop_all() { # times to wait
 # How a process ended, and the last line that it logged. A signal from outside has nothing to do with what it logged before: then
 # only a line that tells of trouble is shown.
 how_ended() { # process, exit status
-    local words
+    local how="exit code $2" words
     words=$(last_words "$1")
-    if [ "$2" -le 128 ]; then
-        echo "minisgl-$1 ended (exit code $2): $words"
-    elif [[ $words =~ ^"minisgl-$1 "[0-9:.]+" "(info|debug): || $words == '(nothing in '* ]]; then
-        echo "minisgl-$1 ended (signal $(($2 - 128)))"
-    else
-        echo "minisgl-$1 ended (signal $(($2 - 128))): $words"
+    if [ "$2" -gt 128 ]; then
+        how="signal $(($2 - 128))"
+        [[ $words != '(nothing in '* && ! $words =~ ^"minisgl-$1 "[0-9:.]+" "(info|debug): ]] || words=''
     fi
+    echo "minisgl-$1 ended ($how)${words:+: $words}"
 }
 
 # Each when those before it have passed on what they had: so every request that was accepted has its last message.
