@@ -10,7 +10,8 @@
  *                                    does not change
  *
  * With few rows memory is the limit: one stretch, and ranges of panels small enough for the threads
- * to end together. With many, stretches keep a panel's part and the packed rows in cache.
+ * to end together. With many, stretches keep a panel's part and the packed rows in cache, and where
+ * there is no instruction for bfloat16 the part is widened to float32 once for all tiles.
  */
 #include "kernels/cpu/fast.h"
 #include "kernels/cpu/pool.h"
@@ -24,8 +25,10 @@ enum {
     STRETCH = 512,            /* steps, with many rows */
     TASK_BYTES = 48 << 10,    /* of weights: below, a task is not worth handing out */
     TASKS_PER_THREAD = 4,
+    WIDEN_TILES = 5, /* of so many rows: AVX512 has larger tiles, and registers to spare */
     C_SIZE = MAX_PANELS * BLOCK_ROWS * WEIGHT_PANEL, /* floats */
-    PACKED_SIZE = POOL_SCRATCH_SIZE / 4 - C_SIZE - TILE_SLACK,
+    WIDE_SIZE = TILE_BF16_FLOATS == 2 ? STRETCH * 2 * WEIGHT_PANEL : 0,
+    PACKED_SIZE = POOL_SCRATCH_SIZE / 4 - C_SIZE - WIDE_SIZE - TILE_SLACK,
 };
 
 _Static_assert(PACKED_SIZE > BLOCK_ROWS * STRETCH * 2, "the scratch holds a stretch of rows");
@@ -35,6 +38,15 @@ struct job {
     struct pool *pool;
     int32_t rows_per_task, panels_per_task, num_panel_tasks;
     size_t num_steps, stretch;
+};
+
+/* A block of rows, and the stretch of k that it is at. */
+struct block {
+    int32_t first_row, num_rows, num_tiles;
+    size_t first_step, num_steps;
+    bool is_last;         /* stretch */
+    bool widens;          /* panels, to float32 */
+    float *packed, *wide; /* the rows; a panel's part */
 };
 
 /* Rows of one task: cut into tiles as even as can be. */
@@ -64,28 +76,28 @@ static void finish(const struct linear_args *a, int32_t panel, int32_t first_row
     }
 }
 
-/* Packs rows first_row .. of x, one tile behind the other. */
-static void pack(const struct job *job, int32_t first_row, int32_t num_rows, int32_t num_tiles,
-                 size_t first_step, size_t num_steps, float *packed)
+/* Packs the block's rows of x, one tile behind the other. */
+static void pack(const struct job *job, const struct block *b)
 {
     const struct linear_weight *weight = job->args->weight;
     size_t elements_per_step = weight->dtype == DTYPE_F32 ? 1 : 2;
-    size_t start = first_step * elements_per_step, k = num_steps * elements_per_step;
+    size_t start = b->first_step * elements_per_step, k = b->num_steps * elements_per_step;
     const char *x = (const char *)job->args->x + start * dtype_size(weight->dtype);
     size_t row_size = (size_t)weight->k * dtype_size(weight->dtype);
+    float *packed = b->packed;
 
     if (k > (size_t)weight->k - start) /* half a word at the end */
         k = (size_t)weight->k - start;
-    for (int32_t tile = 0; tile < num_tiles; tile++) {
-        int32_t begin = tile_start(num_rows, num_tiles, tile);
-        int32_t end = tile_start(num_rows, num_tiles, tile + 1);
+    for (int32_t tile = 0; tile < b->num_tiles; tile++) {
+        int32_t begin = tile_start(b->num_rows, b->num_tiles, tile);
+        int32_t end = tile_start(b->num_rows, b->num_tiles, tile + 1);
         const void *rows[TILE_ROWS];
         for (int32_t i = 0; i < end - begin; i++)
-            rows[i] = x + (size_t)(first_row + begin + i) * row_size;
+            rows[i] = x + (size_t)(b->first_row + begin + i) * row_size;
         SIMD_NAME(tile_pack)
         (rows, end - begin, weight->dtype, k, packed,
          (size_t)(end - begin) * tile_floats(weight->dtype));
-        packed += num_steps * (size_t)(end - begin) * tile_floats(weight->dtype);
+        packed += b->num_steps * (size_t)(end - begin) * tile_floats(weight->dtype);
     }
 }
 
@@ -99,64 +111,83 @@ static int32_t next_panel(const struct job *job, int32_t panel, int32_t end_pane
     return next < job->args->weight->num_panels ? next : -1;
 }
 
-/* While a panel is at work, the next one comes nearer: two lines for each step, shared out among
- * the first two tiles. A single row leaves the memory no pause to fill. */
-static void fetch_ahead(struct tile_args *args, const char *next, int32_t tile, int32_t num_tiles)
+/* While a panel is at work, the next one, of num_lines, comes nearer: two lines for each step,
+ * shared out among the first two tiles. A single row leaves the memory no pause to fill. */
+static void fetch_ahead(struct tile_args *args, const char *next, size_t num_lines, int32_t tile,
+                        int32_t num_tiles)
 {
+    size_t first = (size_t)tile * args->num_steps;
+
+    if (first >= num_lines)
+        return;
     args->ahead_lines = num_tiles > 1 ? 1 : 2;
-    args->ahead = next + (size_t)tile * args->num_steps * 64;
+    args->ahead = next + first * 64;
+}
+
+/* One panel's part. c: the block's sums, with WEIGHT_PANEL columns; next: the panel after it, or
+ * -1. */
+static void run_panel(const struct job *job, const struct block *b, int32_t panel, int32_t next,
+                      float *c)
+{
+    const struct linear_weight *weight = job->args->weight;
+    size_t step_size = weight->panel_size / job->num_steps, offset = b->first_step * step_size;
+    const char *part = weight->data + (size_t)panel * weight->panel_size + offset;
+    size_t floats = tile_floats(weight->dtype), num_lines = b->num_steps * step_size / 64;
+
+    if (b->widens)
+        SIMD_NAME(tile_widen_panel)(part, b->num_steps, b->wide);
+    for (int32_t tile = 0; tile < b->num_tiles; tile++) {
+        int32_t begin = tile_start(b->num_rows, b->num_tiles, tile);
+        int32_t rows = tile_start(b->num_rows, b->num_tiles, tile + 1) - begin;
+        struct tile_args args = {
+            .a = b->packed + b->num_steps * (size_t)begin * floats,
+            .a_step = (size_t)rows * (b->widens ? 1 : floats),
+            .panel = b->widens ? (const char *)b->wide : part,
+            .num_steps = b->num_steps * (b->widens ? 2 : 1),
+            .c = c + (size_t)begin * WEIGHT_PANEL,
+            .c_row = WEIGHT_PANEL,
+            .add = b->first_step > 0,
+        };
+
+        if (next >= 0 && b->num_rows > 1)
+            fetch_ahead(&args, weight->data + (size_t)next * weight->panel_size + offset, num_lines,
+                        tile, b->num_tiles);
+        if (weight->dtype == DTYPE_F32 || b->widens)
+            SIMD_NAME(tile_f32)(rows, &args);
+        else
+            SIMD_NAME(tile_bf16)(rows, &args);
+        if (b->is_last)
+            finish(job->args, panel, b->first_row + begin, rows, args.c);
+    }
 }
 
 static void run_task(void *arg, int32_t task, int32_t thread)
 {
     const struct job *job = arg;
     const struct linear_weight *weight = job->args->weight;
-    int32_t first_row = task / job->num_panel_tasks * job->rows_per_task;
-    int32_t num_rows = job->args->num_tokens - first_row;
     int32_t first_panel = task % job->num_panel_tasks * job->panels_per_task;
     int32_t end_panel = first_panel + job->panels_per_task;
-    size_t floats = tile_floats(weight->dtype);
-    size_t step_size = weight->panel_size / job->num_steps;
-    float *c = pool_scratch(job->pool, thread), *packed = c + C_SIZE;
+    float *c = pool_scratch(job->pool, thread);
+    struct block b = {.first_row = task / job->num_panel_tasks * job->rows_per_task,
+                      .packed = c + C_SIZE,
+                      .wide = c + C_SIZE + PACKED_SIZE + TILE_SLACK};
 
-    if (num_rows > job->rows_per_task)
-        num_rows = job->rows_per_task;
+    b.num_rows = job->args->num_tokens - b.first_row;
+    if (b.num_rows > job->rows_per_task)
+        b.num_rows = job->rows_per_task;
     if (end_panel > weight->num_panels)
         end_panel = weight->num_panels;
-    int32_t num_tiles = (num_rows + TILE_ROWS - 1) / TILE_ROWS;
-    for (size_t step = 0; step < job->num_steps; step += job->stretch) {
-        size_t num_steps = job->num_steps - step;
-        bool is_last = num_steps <= job->stretch;
-        if (!is_last)
-            num_steps = job->stretch;
-        pack(job, first_row, num_rows, num_tiles, step, num_steps, packed);
-        for (int32_t panel = first_panel; panel < end_panel; panel++) {
-            int32_t next = next_panel(job, panel, end_panel);
-            for (int32_t tile = 0; tile < num_tiles; tile++) {
-                int32_t begin = tile_start(num_rows, num_tiles, tile);
-                int32_t rows = tile_start(num_rows, num_tiles, tile + 1) - begin;
-                size_t c_row = (size_t)((panel - first_panel) * num_rows + begin);
-                struct tile_args args = {
-                    .a = packed + num_steps * (size_t)begin * floats,
-                    .a_step = (size_t)rows * floats,
-                    .panel = weight->data + (size_t)panel * weight->panel_size + step * step_size,
-                    .num_steps = num_steps,
-                    .c = c + c_row * WEIGHT_PANEL,
-                    .c_row = WEIGHT_PANEL,
-                    .add = step > 0,
-                };
-                if (next >= 0 && tile < 2 && num_rows > 1)
-                    fetch_ahead(&args,
-                                weight->data + (size_t)next * weight->panel_size + step * step_size,
-                                tile, num_tiles);
-                if (weight->dtype == DTYPE_F32)
-                    SIMD_NAME(tile_f32)(rows, &args);
-                else
-                    SIMD_NAME(tile_bf16)(rows, &args);
-                if (is_last)
-                    finish(job->args, panel, first_row + begin, rows, args.c);
-            }
-        }
+    b.num_tiles = (b.num_rows + TILE_ROWS - 1) / TILE_ROWS;
+    b.widens = weight->dtype == DTYPE_BF16 && WIDE_SIZE > 0 && b.num_tiles >= WIDEN_TILES;
+    for (; b.first_step < job->num_steps; b.first_step += job->stretch) {
+        b.num_steps = job->num_steps - b.first_step;
+        b.is_last = b.num_steps <= job->stretch;
+        if (!b.is_last)
+            b.num_steps = job->stretch;
+        pack(job, &b);
+        for (int32_t panel = first_panel; panel < end_panel; panel++)
+            run_panel(job, &b, panel, next_panel(job, panel, end_panel),
+                      c + (size_t)((panel - first_panel) * b.num_rows) * WEIGHT_PANEL);
     }
 }
 

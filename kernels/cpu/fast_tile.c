@@ -251,3 +251,17 @@ void SIMD_NAME(tile_pack_panel)(const void *const *rows, int32_t num_rows, enum 
                 bits_float(load_half(group[i], k - 1));
     }
 }
+
+void SIMD_NAME(tile_widen_panel)(const char *panel, size_t num_words, float *out)
+{
+    for (size_t i = 0; i < num_words; i++) {
+#pragma GCC unroll 16
+        for (int v = 0; v < TILE_VECTORS; v++) {
+            vi word = (vi)vf_load(panel + ((size_t)v * VF_LANES + i * WEIGHT_PANEL) * 4);
+            float *to = out + i * 2 * WEIGHT_PANEL + (size_t)v * VF_LANES;
+
+            vf_store(to, (vf)(word << 16));
+            vf_store(to + WEIGHT_PANEL, (vf)(word & (int32_t)0xFFFF0000));
+        }
+    }
+}

@@ -80,6 +80,10 @@ void SIMD_NAME(tile_pack)(const void *const *rows, int32_t num_rows, enum dtype 
 void SIMD_NAME(tile_pack_panel)(const void *const *rows, int32_t num_rows, enum dtype dtype,
                                 size_t k, float *panel);
 
+/* A bfloat16 panel as a float32 one: num_words words of two k become twice as many steps. What
+ * tile_bf16 takes beside the one, where TILE_BF16_FLOATS is 2, tile_f32 takes beside the other. */
+void SIMD_NAME(tile_widen_panel)(const char *panel, size_t num_words, float *out);
+
 /* Steps of k elements. */
 static inline size_t tile_steps(enum dtype dtype, size_t k)
 {
