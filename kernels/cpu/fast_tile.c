@@ -187,6 +187,37 @@ SIMD_INLINE void transpose(__m512 *r)
         r[12 + j] = _mm512_shuffle_f32x4(odd0, odd1, 0xDD);
     }
 }
+#elif defined(__AVX2__)
+/* r[i] lane j becomes r[j] lane i. */
+SIMD_INLINE void transpose(__m256 *r)
+{
+    __m256 t[8], u[8];
+
+#pragma GCC unroll 8
+    for (int i = 0; i < 4; i++) {
+        t[2 * i] = _mm256_unpacklo_ps(r[2 * i], r[2 * i + 1]);
+        t[2 * i + 1] = _mm256_unpackhi_ps(r[2 * i], r[2 * i + 1]);
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i += 4) { /* u[i + j]: columns j, 4 + j of rows i .. */
+        u[i] = _mm256_shuffle_ps(t[i], t[i + 2], 0x44);
+        u[i + 1] = _mm256_shuffle_ps(t[i], t[i + 2], 0xEE);
+        u[i + 2] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0x44);
+        u[i + 3] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0xEE);
+    }
+#pragma GCC unroll 8
+    for (int j = 0; j < 4; j++) {
+        r[j] = _mm256_permute2f128_ps(u[j], u[4 + j], 0x20);
+        r[4 + j] = _mm256_permute2f128_ps(u[j], u[4 + j], 0x31);
+    }
+}
+
+/* Of the first num lanes. */
+SIMD_INLINE __m256i lanes_below(size_t num)
+{
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int32_t)num),
+                              _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
 #endif
 
 void SIMD_NAME(tile_pack_words)(const void *const *rows, int32_t num_rows, size_t num_steps,
@@ -208,12 +239,53 @@ void SIMD_NAME(tile_pack_words)(const void *const *rows, int32_t num_rows, size_
         for (size_t i = 0; i < rest; i++)
             _mm512_storeu_ps(out + (step + i) * out_step, r[i]);
     }
+#elif defined(__AVX2__)
+    for (; step < num_steps; step += 8) {
+        size_t rest = num_steps - step < 8 ? num_steps - step : 8;
+        __m256i mask = lanes_below(rest);
+        __m256 r[16];
+#pragma GCC unroll 16
+        for (int i = 0; i < 16; i++) {
+            const float *row = rows[i < num_rows ? i : num_rows - 1];
+            r[i] = _mm256_maskload_ps(row + step, mask);
+        }
+        transpose(r);
+        transpose(r + 8);
+        for (size_t i = 0; i < rest; i++) {
+            _mm256_storeu_ps(out + (step + i) * out_step, r[i]);
+            if (num_rows > 8)
+                _mm256_storeu_ps(out + (step + i) * out_step + 8, r[8 + i]);
+        }
+    }
 #else
     for (; step < num_steps; step++)
         for (int32_t i = 0; i < num_rows; i++)
             memcpy(out + step * out_step + (size_t)i, (const char *)rows[i] + step * 4, 4);
 #endif
 }
+
+#if defined(__AVX2__) && !defined(__AVX512F__)
+/* Words of bfloat16, widened: of each word the rows' lower halves, then their upper ones. */
+SIMD_INLINE void pack_widened(const int num_rows, const void *const *rows, size_t num_words,
+                              float *out, size_t out_step)
+{
+    _Static_assert(2 * TILE_ROWS <= 8, "one transpose takes both halves");
+    for (size_t step = 0; step < num_words; step += 8) {
+        size_t rest = num_words - step < 8 ? num_words - step : 8;
+        __m256i mask = lanes_below(rest);
+        __m256 r[8] = {0};
+#pragma GCC unroll 4
+        for (int i = 0; i < num_rows; i++) {
+            vi word = (vi)_mm256_maskload_epi32((const int *)rows[i] + step, mask);
+            r[i] = (__m256)(word << 16);
+            r[num_rows + i] = (__m256)(word & (int32_t)0xFFFF0000);
+        }
+        transpose(r);
+        for (size_t i = 0; i < rest; i++)
+            _mm256_storeu_ps(out + (step + i) * out_step, r[i]);
+    }
+}
+#endif
 
 void SIMD_NAME(tile_pack)(const void *const *rows, int32_t num_rows, enum dtype dtype, size_t k,
                           float *out, size_t out_step)
@@ -227,9 +299,19 @@ void SIMD_NAME(tile_pack)(const void *const *rows, int32_t num_rows, enum dtype 
     for (int32_t i = 0; i < num_rows && k % 2; i++)
         out[k / 2 * out_step + (size_t)i] = bits_float(((const uint16_t *)rows[i])[k - 1]);
 #else
+    size_t first = 0; /* of what is left, one by one */
+#if defined(__AVX2__) && !defined(__AVX512F__)
+    if (num_rows == 1)
+        pack_widened(1, rows, k / 2, out, out_step);
+    else if (num_rows == 2)
+        pack_widened(2, rows, k / 2, out, out_step);
+    else
+        pack_widened(3, rows, k / 2, out, out_step);
+    first = k / 2 * 2;
+#endif
     for (int32_t i = 0; i < num_rows; i++) {
         const uint16_t *row = rows[i];
-        for (size_t j = 0; j < k + k % 2; j++)
+        for (size_t j = first; j < k + k % 2; j++)
             out[j / 2 * out_step + j % 2 * (size_t)num_rows + (size_t)i] =
                 j < k ? bf16_to_f32(row[j]) : 0;
     }
