@@ -32,6 +32,7 @@ enum {
 };
 
 _Static_assert(PACKED_SIZE > BLOCK_ROWS * STRETCH * 2, "the scratch holds a stretch of rows");
+_Static_assert((WIDEN_TILES - 1) * TILE_ROWS >= FEW_ROWS, "what is widened is one stretch");
 
 struct job {
     const struct linear_args *args;
