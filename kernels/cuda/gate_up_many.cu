@@ -90,7 +90,8 @@ bool gate_up_many_can(const struct device *device, const struct layer_args *a)
 {
     return a->wide && device->encode_tiled && device->has_wgmma && device->num_sms >= CLUSTER &&
            a->weight->dtype == DTYPE_BF16 && a->weight->k % 8 == 0 && a->weight->n % 16 == 0 &&
-           (size_t)a->x % 16 == 0 && (size_t)a->y % 16 == 0 && a->num_tokens > BLOCK_TOKENS &&
+           (size_t)a->x % 16 == 0 && (size_t)a->y % 16 == 0 &&
+           a->num_tokens > GATE_UP_MANY_TOKENS &&
            shared_bytes(widths[NUM_WIDTHS - 1]) + STATIC_SHARED <= (size_t)device->max_shared_bytes;
 }
 
@@ -169,18 +170,12 @@ template <int F> static __device__ void produce(const struct many_args *a, const
                 ask_for_weight<F>(a, &at, ring, stage, chunk);
             }
             ask_for_x(a, &at, ring, stage, chunk);
-            if (++stage == NUM_STAGES) {
-                stage = 0;
-                parity ^= 1;
-            }
+            ring_next(NUM_STAGES, &stage, &parity);
         }
     }
     for (int i = 0; i < NUM_STAGES; i++) {
         barrier_wait(ring->empty + stage * 8, parity); /* at once where it was never filled */
-        if (++stage == NUM_STAGES) {
-            stage = 0;
-            parity ^= 1;
-        }
+        ring_next(NUM_STAGES, &stage, &parity);
     }
 }
 
@@ -308,10 +303,7 @@ static __device__ __forceinline__ void consume(const struct many_args *a, const 
             if (chunk > 0)
                 stage_is_read(ring, before);
             before = stage;
-            if (++stage == NUM_STAGES) {
-                stage = 0;
-                parity ^= 1;
-            }
+            ring_next(NUM_STAGES, &stage, &parity);
         }
         wgmma_wait<0>();
         wgmma_settle<2 * F>(sums);

@@ -230,7 +230,7 @@ static bool can_be_forced(const struct device *device, const struct layer_args *
     bool is_plain = device->has_wgmma && w->dtype == DTYPE_BF16 && w->n % 64 == 0 && w->k % 64 == 0;
 
     if (forced == GATE_UP_MANY)
-        return is_plain && a->wide && a->num_tokens > 128;
+        return is_plain && a->wide && a->num_tokens > GATE_UP_MANY_TOKENS;
     return is_plain && (int64_t)w->n * w->k < LARGE_WEIGHT && a->num_tokens <= FEW_TOKENS;
 }
 
@@ -293,16 +293,16 @@ static struct status layer(struct stream *stream, const struct layer_args *a)
     struct candidate chosen = {};
     cublasLtMatmulHeuristicResult_t first;
     cublasStatus_t error;
+    bool is_forced = stream->device->tuner->forced != 0;
     int num = 0;
 
     if (a->num_tokens == 0)
         return status_ok();
-    if (!stream->device->tuner->forced && skinny_always(a))
+    if (!is_forced && skinny_always(a))
         return skinny_launch(stream, a, SKINNY_SMALL);
-    if (!stream->device->tuner->forced && linear_stream_always(stream->device, a))
+    if (!is_forced && linear_stream_always(stream->device, a))
         return linear_stream_launch(stream, a);
-    if (!stream->device->tuner->forced &&
-        gate_up_many_always(stream->device, a, bucket_of(a->num_tokens)))
+    if (!is_forced && gate_up_many_always(stream->device, a, bucket_of(a->num_tokens)))
         return gate_up_many_launch(stream, a);
     error = product_init(&product, a);
     if (error)

@@ -59,11 +59,11 @@ bool linear_stream_always(const struct device *device, const struct layer_args *
 struct status linear_stream_launch(struct stream *stream, const struct layer_args *args);
 
 /*
- * gate_up_many.cu: on Hopper, gate_up of more than 128 tokens; always for steps of up to num_tokens
- * where these are at least 512, rows of W at least 1024 long, and its tiles nine tenths full. Its
- * number:
+ * gate_up_many.cu: on Hopper, gate_up of more tokens than GATE_UP_MANY_TOKENS; always for steps of
+ * up to num_tokens where these are at least 512, rows of W at least 1024 long, and its tiles nine
+ * tenths full. Its number:
  */
-enum { GATE_UP_MANY = 129 };
+enum { GATE_UP_MANY = 129, GATE_UP_MANY_TOKENS = 128 };
 
 bool gate_up_many_can(const struct device *device, const struct layer_args *args);
 bool gate_up_many_always(const struct device *device, const struct layer_args *args,

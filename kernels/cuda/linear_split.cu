@@ -83,10 +83,7 @@ static __device__ void produce(const struct split_args *a, const struct part *pa
         barrier_wait(ring->empty + stage * 8, parity);
         ask_for_weight(a, part, ring, stage, chunk);
         ask_for_x(a, part, ring, stage, chunk);
-        if (++stage == a->split.num_stages) {
-            stage = 0;
-            parity ^= 1;
-        }
+        ring_next(a->split.num_stages, &stage, &parity);
     }
 }
 

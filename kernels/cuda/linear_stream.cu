@@ -104,10 +104,7 @@ static __device__ void produce(const struct stream_args *a, const struct ring *r
         ask_for_weight<TOKENS>(a, ring, stage, &at);
         ask_for_x(a, ring, stage, at.step);
         advance(a, &at);
-        if (++stage == a->num_stages) {
-            stage = 0;
-            parity ^= 1;
-        }
+        ring_next(a->num_stages, &stage, &parity);
     }
 }
 
@@ -283,10 +280,7 @@ static __device__ void consume(const struct stream_args *a, const struct ring *r
             __syncwarp();
             if (threadIdx.x % WARP == 0)
                 barrier_arrive(ring->empty + stage * 8);
-            if (++stage == a->num_stages) {
-                stage = 0;
-                parity ^= 1;
-            }
+            ring_next(a->num_stages, &stage, &parity);
         }
 #pragma unroll
         for (int p = 0; p < PARTS; p++) {

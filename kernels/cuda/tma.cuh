@@ -81,6 +81,15 @@ static __device__ __forceinline__ uint32_t ring_stage(const struct ring *ring, i
     return ring->stages + (uint32_t)(stage * ring->bytes);
 }
 
+/* To the stage behind this one, which in the next round has the other parity. */
+static __device__ __forceinline__ void ring_next(int num_stages, int *stage, int *parity)
+{
+    if (++*stage == num_stages) {
+        *stage = 0;
+        *parity ^= 1;
+    }
+}
+
 /*
  * A ring in dynamic shared memory, from the first multiple of TILE_ALIGNMENT on; barriers: two for
  * each of max_stages. Readers: arrivals that empty a stage. All threads call it, and then

@@ -375,14 +375,18 @@ static void do_copy(const struct copy *copy)
             do_copy_to(copy, (rank + 1) << 24);
 }
 
+static void check_is_old(const void *from)
+{
+    if (!self->threads[self->current].has_waited && emulated_is_new && emulated_is_new(from))
+        fault("a copy of what the kernel before writes, by a thread that has not waited for it");
+}
+
 void emulated_copy(uint32_t to, const CUtensorMap *map, const int *at, uint32_t barrier,
                    uint32_t blocks)
 {
     struct copy copy = {to, barrier, blocks, *map, {at[0], at[1], at[2], at[3]}};
 
-    if (!self->threads[self->current].has_waited && emulated_is_new && emulated_is_new(map->base))
-        fault("a copy of what the kernel before writes, by a thread that has not waited for it");
-
+    check_is_old(map->base);
     if (emulated_delays.copies)
         self->copies.push_back(copy);
     else
@@ -422,8 +426,8 @@ void emulated_piece(uint32_t to, const void *from)
 
     if ((size_t)from % 16)
         fault("a copy from an unaligned address");
-    if (from && !thread->has_waited && emulated_is_new && emulated_is_new(from))
-        fault("a copy of what the kernel before writes, by a thread that has not waited for it");
+    if (from)
+        check_is_old(from);
     launched.pieces_read += from != NULL;
     memset(emulated_shared(to, 16), 0xFF, 16); /* from now on it may be there in part */
     if (emulated_delays.copies)

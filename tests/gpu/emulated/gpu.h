@@ -13,7 +13,7 @@
  * those of the copy engine at any moment until then. Arrivals at other blocks are always late.
  *
  * Not emulated: time, the order of writes to memory, kernels that overlap (pdl_wait() returns at
- * once, but copies of 16 bytes are held to it), what a descriptor says besides the place, fences,
+ * once, but copies are held to it), what a descriptor says besides the place, fences,
  * registers, how many clusters fit.
  */
 #ifndef TESTS_GPU_EMULATED_GPU_H
@@ -56,7 +56,7 @@ void emulated_block_sync();
 void emulated_cluster_meet();
 void emulated_cluster_sync(); /* the same when arrivals at other blocks are there */
 
-/* Whether the kernel before writes there, as the test has it (NULL: nowhere): a copy of 16 bytes
+/* Whether the kernel before writes there, as the test has it (NULL: nowhere): a copy
  * from there, by a thread that has not waited for that kernel, is a fault. So is a kernel none of
  * whose threads waits. */
 extern bool (*emulated_is_new)(const void *from);
