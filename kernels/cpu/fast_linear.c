@@ -25,7 +25,7 @@ enum {
     STRETCH = 512,            /* steps, with many rows */
     TASK_BYTES = 48 << 10,    /* of weights: below, a task is not worth handing out */
     TASKS_PER_THREAD = 4,
-    WIDEN_TILES = 5, /* of so many rows: AVX512 has larger tiles, and registers to spare */
+    WIDEN_TILES = 5, /* and more; blocks of AVX512's larger tiles never have them */
     C_SIZE = MAX_PANELS * BLOCK_ROWS * WEIGHT_PANEL, /* floats */
     WIDE_SIZE = TILE_BF16_FLOATS == 2 ? STRETCH * 2 * WEIGHT_PANEL : 0,
     PACKED_SIZE = POOL_SCRATCH_SIZE / 4 - C_SIZE - WIDE_SIZE - TILE_SLACK,

@@ -27,9 +27,8 @@ SIMD_INLINE void multiply(const int rows, const enum layout layout, const enum d
 #if defined(__AVX512BF16__)
             acc[m][v] = _mm512_dpbf16_ps(acc[m][v], (__m512bh)w[v], (__m512bh)x);
 #else
-            acc[m][v] = vf_fma(x, (vf)((vi)w[v] << 16), acc[m][v]);
-            acc[m][v] =
-                vf_fma(vf_set1(a[rows + m]), (vf)((vi)w[v] & (int32_t)0xFFFF0000), acc[m][v]);
+            acc[m][v] = vf_fma(x, vf_lower_half(w[v]), acc[m][v]);
+            acc[m][v] = vf_fma(vf_set1(a[rows + m]), vf_upper_half(w[v]), acc[m][v]);
 #endif
         }
     }
@@ -218,6 +217,18 @@ SIMD_INLINE __m256i lanes_below(size_t num)
     return _mm256_cmpgt_epi32(_mm256_set1_epi32((int32_t)num),
                               _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
+
+/* Eight steps of rows first .. first + 7: r[j] is step j. Lanes behind the last row repeat it. */
+SIMD_INLINE void load_turned(const void *const *rows, int32_t first, int32_t num_rows, size_t step,
+                             __m256i mask, __m256 *r)
+{
+#pragma GCC unroll 8
+    for (int32_t i = 0; i < 8; i++) {
+        const float *row = rows[first + i < num_rows ? first + i : num_rows - 1];
+        r[i] = _mm256_maskload_ps(row + step, mask);
+    }
+    transpose(r);
+}
 #endif
 
 void SIMD_NAME(tile_pack_words)(const void *const *rows, int32_t num_rows, size_t num_steps,
@@ -243,18 +254,14 @@ void SIMD_NAME(tile_pack_words)(const void *const *rows, int32_t num_rows, size_
     for (; step < num_steps; step += 8) {
         size_t rest = num_steps - step < 8 ? num_steps - step : 8;
         __m256i mask = lanes_below(rest);
-        __m256 r[16];
-#pragma GCC unroll 16
-        for (int i = 0; i < 16; i++) {
-            const float *row = rows[i < num_rows ? i : num_rows - 1];
-            r[i] = _mm256_maskload_ps(row + step, mask);
-        }
-        transpose(r);
-        transpose(r + 8);
+        __m256 r[8], s[8];
+        load_turned(rows, 0, num_rows, step, mask, r);
+        if (num_rows > 8)
+            load_turned(rows, 8, num_rows, step, mask, s);
         for (size_t i = 0; i < rest; i++) {
             _mm256_storeu_ps(out + (step + i) * out_step, r[i]);
             if (num_rows > 8)
-                _mm256_storeu_ps(out + (step + i) * out_step + 8, r[8 + i]);
+                _mm256_storeu_ps(out + (step + i) * out_step + 8, s[i]);
         }
     }
 #else
@@ -276,9 +283,9 @@ SIMD_INLINE void pack_widened(const int num_rows, const void *const *rows, size_
         __m256 r[8] = {0};
 #pragma GCC unroll 4
         for (int i = 0; i < num_rows; i++) {
-            vi word = (vi)_mm256_maskload_epi32((const int *)rows[i] + step, mask);
-            r[i] = (__m256)(word << 16);
-            r[num_rows + i] = (__m256)(word & (int32_t)0xFFFF0000);
+            vf words = _mm256_maskload_ps((const float *)rows[i] + step, mask);
+            r[i] = vf_lower_half(words);
+            r[num_rows + i] = vf_upper_half(words);
         }
         transpose(r);
         for (size_t i = 0; i < rest; i++)
@@ -339,11 +346,11 @@ void SIMD_NAME(tile_widen_panel)(const char *panel, size_t num_words, float *out
     for (size_t i = 0; i < num_words; i++) {
 #pragma GCC unroll 16
         for (int v = 0; v < TILE_VECTORS; v++) {
-            vi word = (vi)vf_load(panel + ((size_t)v * VF_LANES + i * WEIGHT_PANEL) * 4);
+            vf words = vf_load(panel + ((size_t)v * VF_LANES + i * WEIGHT_PANEL) * 4);
             float *to = out + i * 2 * WEIGHT_PANEL + (size_t)v * VF_LANES;
 
-            vf_store(to, (vf)(word << 16));
-            vf_store(to + WEIGHT_PANEL, (vf)(word & (int32_t)0xFFFF0000));
+            vf_store(to, vf_lower_half(words));
+            vf_store(to + WEIGHT_PANEL, vf_upper_half(words));
         }
     }
 }

@@ -190,6 +190,17 @@ SIMD_INLINE void vf_store_bf16(uint16_t *data, vf x)
 #endif
 }
 
+/* Of words of two bfloat16, the lower ones and the upper ones. */
+SIMD_INLINE vf vf_lower_half(vf words)
+{
+    return (vf)((vi)words << 16);
+}
+
+SIMD_INLINE vf vf_upper_half(vf words)
+{
+    return (vf)((vi)words & (int32_t)0xFFFF0000);
+}
+
 /* Elements i .. of an array; n < VF_LANES fills the rest with zeros. */
 SIMD_INLINE vf vf_load_row(const void *data, enum dtype dtype, size_t i, size_t n)
 {
